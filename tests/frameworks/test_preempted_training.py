@@ -1,20 +1,27 @@
-"""A training with PyTorch that is preempted goes on from its checkpoint, and ends at the weight of one that was not."""
+"""A training with PyTorch that is preempted in a pool goes on from its checkpoint, to the weights of one that was not."""
 
 from __future__ import annotations
 
-import os
+import json
 import re
-from collections.abc import Callable
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
-from preempted import FOR_ANN, start, until_preempted, written
+from run_client import RunClient, run_client
 from test_framework_examples import programs as programs
 
-from conftest import WriteJob, until
-from muster.launch.preemption import continue_run
+import stream_hosts
+from conftest import until
+from muster_server import MusterServer, server_folder
 
 pytestmark = pytest.mark.timeout(300)
+
+SETTINGS = 'trusted = true\nminimum_runtime = "0s"\npaths = ["/"]\n'
 
 STEPS = 60
 TRAIN = f"""
@@ -45,7 +52,8 @@ while step < {STEPS}:
     optimizer.step()
     step += 1
     print("step", step, flush=True)
-    time.sleep(0.1 if os.environ["SLOW"] == "1" and os.environ["MUSTER_ATTEMPT"] == "1" else 0)
+    if os.environ["SLOW"] == "1" and os.environ["MUSTER_ATTEMPT"] == "1":
+        time.sleep(0.1 if step < {STEPS} / 2 else 1)  # the end is far, also where the queue is slow
     leave = torch.tensor([float(bool(asked))])
     dist.all_reduce(leave)  # all ranks leave after the same step
     if leave.item():
@@ -63,22 +71,45 @@ def weights(log: str) -> str:
     return str(re.findall(r"weights (.*)", log)[0])
 
 
+@contextmanager
+def lab(engine: str, home: Path) -> Iterator[RunClient]:
+    """A server whose one pool has room for two ranks: on its own machine, or on two hosts."""
+    server = MusterServer(server_folder(), [])
+    server.data.mkdir(mode=0o700)
+    pool = f"[pools.lab]\n{SETTINGS}cpu = 2\n"
+    if engine == "ssh":
+        hosts = stream_hosts.group(home).replace("h[1-8]", "h[1-2]")
+        pool = f'{hosts}[pools.lab]\n{SETTINGS}cpu = 1\nengine = "ssh"\nhosts = "test"\n'
+    (server.data / "config.toml").write_text(pool)
+    try:
+        server.start()
+        with run_client(server, server.make_administrator()) as client:
+            yield client
+    finally:
+        server.kill(signal.SIGTERM)
+        shutil.rmtree(server.folder)
+
+
 @pytest.mark.parametrize("engine", ["local", "ssh"], indirect=True)
 def test_a_preempted_training_reaches_the_weights_of_one_that_was_not(
-    engine: str, programs: Callable[[str], str], write_job: WriteJob, monkeypatch: pytest.MonkeyPatch
+    engine: str, programs: Callable[[str], str], home: Path
 ) -> None:
-    monkeypatch.setenv("PATH", f"{programs('pytorch')}:{os.environ['PATH']}")
-    fields = {"framework": "pytorch", "nodes": 2, "python": "python", "grace": "30s", "preemptible": True}
-    plain = start(write_job({**fields, "env": {"SLOW": "0"}}, **{"train.py": TRAIN}))
-    assert plain.wait() == "succeeded", plain.view.reason
-    run = start(write_job({**fields, "env": {"SLOW": "1"}}, **{"train.py": TRAIN}))
-    until(lambda: "step 5\n" in written(run, 1), 120)
-    run.preempt(FOR_ANN)
-    until_preempted(run)
-    saved = re.findall(r"saved at (\d+)", written(run, 1))
-    assert saved and Path(run.dir.shared, "checkpoint.pt").exists()
-    assert continue_run(run.dir)
-    assert run.wait() == "succeeded", run.view.reason
-    for rank in (0, 1):
-        assert f"begins at {saved[0]}\n" in written(run, 2, rank)
-        assert weights(written(run, 2, rank)) == weights(written(plain, 1, rank))
+    fields: dict[str, Any] = {"device": "cpu", "nodes": 2, "grace": "30s"}
+    training = {**fields, "boot": "train.py", "framework": "pytorch", "python": f"{programs('pytorch')}/python"}
+    with lab(engine, home) as client:
+        code = client.send_code(train__py=TRAIN)
+        plain = client.submit(json.dumps({**training, "env": {"SLOW": "0"}}), code=code)
+        ended = client.wait(plain)
+        assert ended["state"] == "succeeded", ended["reason"]
+        run = client.submit(json.dumps({**training, "env": {"SLOW": "1"}, "preemptible": True}), code=code)
+        until(lambda: client.get(run)["state"] == "running" and "step 5\n" in client.log(run, node=0), 120)
+        urgent = client.submit(json.dumps({**fields, "command": "true"}))
+        assert client.wait(urgent)["state"] == "succeeded"
+        ended = client.wait(run)
+        assert (ended["state"], ended["attempt"]) == ("succeeded", 2), ended["reason"]
+        for rank in (0, 1):
+            name = f"rank-{rank}"
+            [saved] = re.findall(r"saved at (\d+)", client.log(run, name, node=rank, attempt=1))
+            log = client.log(run, name, node=rank, attempt=2)
+            assert f"begins at {saved}\n" in log
+            assert weights(log) == weights(client.log(plain, name, node=rank))

@@ -257,12 +257,13 @@ class Trial:
     chance: random.Random
     client: RunClient
     accepted: dict[str, str] = field(default_factory=dict)  # runs by the keys with which they were sent
+    paused: set[str] = field(default_factory=set)  # and resumed: they may have left their devices in between
     stopped: set[str] = field(default_factory=set)  # asked to stop
     deleted: set[str] = field(default_factory=set)
 
     def kinds(self) -> list[str]:
-        """Submissions, and stops, reruns and deletions of earlier ones among them."""
-        others = ["stop", "stop", "rerun", "rerun", "delete", "delete"]
+        """Submissions, and stops, reruns, deletions and pauses of earlier ones among them."""
+        others = ["stop", "stop", "rerun", "rerun", "delete", "delete", "pause", "pause", "pause"]
         self.chance.shuffle(others)
         return [kind for other in others[:JOBS] for kind in ("submit", other)]
 
@@ -275,6 +276,9 @@ class Trial:
         if kind == "rerun":
             again = f"{path}/rerun"
             return lambda: self._accept(f"key-{number}", self.client.http.post(again, json={}, headers=headers))
+        if kind == "pause":
+            self.paused.add(run)
+            return lambda: self._pauses(path)
         if kind == "stop":
             self.stopped.add(run)
             return lambda: self._done(self.client.http.post(f"{path}/stop", json={}), 200)
@@ -294,6 +298,13 @@ class Trial:
             return False
         return found.status_code == 404 or self._done(self.client.http.delete(path), 204)
 
+    def _pauses(self, path: str) -> bool:
+        """Pauses a run and resumes it, unless it has ended or another try has done so already."""
+        paused = self.client.http.post(f"{path}/pause")
+        time.sleep(self.chance.uniform(0, 0.5))
+        resumed = self.client.http.post(f"{path}/resume")
+        return all(answer.status_code == 409 or self._done(answer, 200) for answer in (paused, resumed))
+
     @staticmethod
     def _done(answer: httpx.Response, status: int) -> bool:
         """False where PostgreSQL is away, or the server has not got its lock back yet."""
@@ -306,9 +317,12 @@ class Trial:
         for run in shown:
             ended = self.client.wait(run)
             assert ended["state"] in (["succeeded", "stopped"] if run in self.stopped else ["succeeded"]), ended
-            assert len(self.client.get(run)["attempts"]) <= 1
+            details = self.client.get(run)
+            made = [attempt["attempt"] for attempt in details["attempts"]]
+            assert made == [*range(1, len(made) + 1)], details
+            assert len(made) <= 1 + (details["preemptions"] if run in self.paused else 0), details
             if ended["state"] == "succeeded":
-                assert self.client.log(run) == "started\nended\n"
+                assert self.client.log(run, attempt=made[-1]) == "started\nended\n"
         for key in self.accepted:
             assert self.client.post("command: x", key=key, code=EMPTY).status_code == 409
         assert {run["run"] for run in self.client.http.get("/api/v1/runs").json()["items"]} == shown

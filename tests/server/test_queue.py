@@ -1,105 +1,12 @@
-"""The queue of a server: who starts when, why others wait, quotas, pauses, and runs that make room and go on later."""
+"""The queue of a server: who starts when, why others wait, quotas and pauses."""
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
-import pytest
-from run_client import RunClient
+from queue_lab import LAB, Lab, queue, reason, running
+from queue_lab import lab as lab
+from queue_lab import small as small
 
 from conftest import until
-from muster_server import MusterServer, server_folder
-
-LAB = "[pools.lab]\ntrusted = true\ncpu = 2\nminimum_runtime = 0\n"
-
-
-@dataclass
-class Lab:
-    """A server whose one pool gives out two slots, with an administrator."""
-
-    server: MusterServer
-    administrator: str
-    folder: Path
-
-    @contextmanager
-    def client(self, project: str = "vision", token: str | None = None) -> Iterator[RunClient]:
-        with self.server.http(token or self.administrator) as http:
-            yield RunClient(http, project)
-
-    def member(self, name: str, project: str = "vision", role: str = "member") -> str:
-        """A user of a project; returns a token."""
-        self.server.make_user(self.administrator, name)
-        with self.server.http(self.administrator) as http:
-            assert http.put(f"/api/v1/projects/{project}/members/{name}", json={"role": role}).status_code == 200
-        return self.server.token(name)
-
-    def gate(self, name: str) -> Path:
-        """A file for which jobs wait."""
-        return self.folder / name
-
-    def open(self, *gates: str) -> None:
-        for name in gates:
-            self.gate(name).touch()
-
-    def holding(self, gate: str, devices: int = 2, more: str = "") -> str:
-        """A job that holds devices until its gate opens."""
-        wait = f"while [ ! -e {self.gate(gate)} ]; do sleep 0.05; done"
-        return f"name: {gate}\ndevice: cpu\ndevices: {devices}\ncommand: '{wait}; echo done'\ngrace: 0s\n{more}"
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lab]:
-    words = ["--database", request.getfixturevalue("postgres_url")] if request.param == "postgresql" else []
-    with made(tmp_path, words) as lab:
-        yield lab
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Iterator[Lab]:
-    """The same, on SQLite alone: for what the database has no part in."""
-    with made(tmp_path, []) as lab:
-        yield lab
-
-
-@contextmanager
-def made(folder: Path, words: list[str]) -> Iterator[Lab]:
-    server = MusterServer(server_folder(), words)
-    server.data.mkdir(mode=0o700)
-    (server.data / "config.toml").write_text(LAB)
-    try:
-        server.start()
-        administrator = server.make_administrator()
-        with server.http(administrator) as http:
-            for project in ("vision", "speech"):
-                assert http.post("/api/v1/projects", json={"name": project}).status_code == 201
-        folder.chmod(0o755)
-        yield Lab(server, administrator, folder)
-    finally:
-        server.kill(signal.SIGTERM)
-        shutil.rmtree(server.folder)
-
-
-def queue(client: RunClient, **query: Any) -> list[dict[str, Any]]:
-    answer = client.http.get("/api/v1/queue", params=query)
-    assert answer.status_code == 200, answer.text
-    found: list[dict[str, Any]] = answer.json()["items"]
-    return found
-
-
-def running(client: RunClient, run: str) -> bool:
-    return bool(client.get(run)["state"] == "running")
-
-
-def reason(client: RunClient, run: str) -> str:
-    return str(client.get(run)["reason"])
 
 
 def test_a_job_that_no_pool_can_ever_run_is_refused_with_the_nearest_that_fits(small: Lab) -> None:
@@ -108,6 +15,15 @@ def test_a_job_that_no_pool_can_ever_run_is_refused_with_the_nearest_that_fits(s
         assert refused.status_code == 400
         assert "3 cpu" in refused.json()["reason"] and "2" in refused.json()["reason"], refused.json()["reason"]
         assert client.http.get("/api/v1/runs").json()["items"] == []
+
+
+def test_a_parameter_server_needs_no_device_of_the_pool(small: Lab) -> None:
+    with small.client() as client:
+        job = "framework: tensorflow\nboot: train.py\ndevice: cpu\nnodes: 2\nps: 1"
+        run = client.submit(job, code=client.send_code(train__py="print('here')"))
+        assert client.wait(run)["state"] == "succeeded"
+        names = ("rank-0", 0), ("rank-1", 1), ("ps-0", 2)
+        assert [client.log(run, name, node=node) for name, node in names] == ["here\n"] * 3
 
 
 def test_a_run_that_waits_says_why_and_where_it_stands(lab: Lab) -> None:
@@ -263,148 +179,6 @@ def test_nobody_learns_of_runs_that_may_not_be_seen(small: Lab) -> None:
         for gate in "abc":
             small.gate(gate).touch()
         assert other.wait(behind)["state"] == "succeeded"
-
-
-TRAINING = """
-import os, pathlib, sys, time
-kept = pathlib.Path(os.environ["MUSTER_SHARED"]) / "steps"
-done = int(kept.read_text()) if kept.exists() else 0
-print("begins at", done, flush=True)
-while done < 10_000_000:
-    done += 1
-    new = kept.with_name("new")
-    new.write_text(str(done))
-    new.replace(kept)
-    if pathlib.Path(sys.argv[1]).exists():
-        print("trained", flush=True)
-        sys.exit()
-    time.sleep(0.02)
-"""
-
-
-def training(lab: Lab, more: str) -> str:
-    command = ["python3", "train.py", str(lab.gate("trained"))]
-    return f"name: training\ndevice: cpu\ndevices: 2\nper: node\ncommand: {command}\ngrace: 5s\n{more}"
-
-
-def test_a_preemptible_run_makes_room_and_goes_on_where_it_was(lab: Lab) -> None:
-    ann, ben = lab.member("ann"), lab.member("ben", "speech")
-    with lab.client(token=ann) as client, lab.client("speech", ben) as other:
-        code = client.send_code(train__py=TRAINING)
-        victim = client.submit(training(lab, "preemptible: true\n"), code=code)
-        until(lambda: running(client, victim) and "begins at 0" in client.log(victim))
-        urgent = other.submit(lab.holding("urgent"))
-        until(lambda: running(other, urgent))
-        stands = client.get(victim)
-        assert (stands["state"], stands["preemptions"]) == ("pending", 1)
-        assert urgent not in stands["reason"] and "speech" not in stands["reason"]
-        lab.gate("urgent").touch()
-        until(lambda: running(client, victim))
-        lab.gate("trained").touch()
-        ended = client.wait(victim)
-        assert (ended["state"], ended["attempt"]) == ("succeeded", 2), ended["reason"]
-        text = client.log(victim, attempt=2)
-        assert "trained" in text and "begins at 0" not in text and "begins at" in text
-        assert other.wait(urgent)["state"] == "succeeded"
-
-
-def test_no_grace_keeps_a_preemptible_run_on_its_devices(small: Lab) -> None:
-    stubborn = "device: cpu\ndevices: 2\ncommand: 'trap \"\" TERM; echo up; while :; do sleep 0.1; done'\ngrace: 3650d\n"
-    with small.client() as client:
-        refused = client.post(f"{stubborn}preemptible: true\n")
-        [problem] = refused.json()["problems"]
-        assert (refused.status_code, problem["field"], "leave within 10m" in problem["message"]) == (400, "grace", True), (
-            problem
-        )
-        config = small.server.data / "config.toml"
-        small.server.kill()
-        config.write_text(f'{LAB}longest_grace = "3650d"\n')
-        small.server.start()
-        victim = client.submit(f"{stubborn}preemptible: true\n")
-        until(lambda: running(client, victim) and "up" in client.log(victim))
-        small.server.kill()
-        config.write_text(f'{LAB}longest_grace = "1s"\n')  # holds for runs that are there
-        small.server.start()
-        urgent = client.submit(small.holding("urgent"))
-        until(lambda: running(client, urgent))
-        client.http.post(f"/api/v1/runs/{victim}/stop", json={"now": True})
-        small.gate("urgent").touch()
-        assert client.wait(urgent)["state"] == "succeeded"
-
-
-def test_runs_that_cannot_be_preempted_keep_their_devices(small: Lab) -> None:
-    with small.client() as client:
-        first = client.submit(small.holding("a"))
-        until(lambda: running(client, first))
-        second = client.submit(small.holding("b", more="priority: 1000\n"))
-        until(lambda: client.get(second)["position"] == 1)
-        assert client.get(first)["state"] == "running"
-        small.open("a", "b")
-        assert client.wait(second)["state"] == "succeeded"
-
-
-def test_a_running_run_is_paused_leaves_its_devices_and_goes_on_when_it_is_resumed(lab: Lab) -> None:
-    with lab.client() as client:
-        code = client.send_code(train__py=TRAINING)
-        run = client.submit(training(lab, ""), code=code)
-        until(lambda: running(client, run) and "begins at 0" in client.log(run))
-        assert client.http.post(f"/api/v1/runs/{run}/pause").status_code == 200
-        until(lambda: client.get(run)["state"] == "pending")
-        lab.server.kill()  # a server that starts anew leaves it where it was
-        lab.server.start()
-        between = client.submit("device: cpu\ndevices: 2\ncommand: echo hello")
-        until(lambda: client.get(between)["state"] == "succeeded")
-        assert (client.get(run)["state"], "paused by admin" in reason(client, run)) == ("pending", True)
-        lab.gate("trained").touch()
-        assert client.http.post(f"/api/v1/runs/{run}/resume").status_code == 200
-        assert (client.wait(run)["state"], client.get(run)["attempt"]) == ("succeeded", 2)
-
-
-@pytest.mark.parametrize("moment", ["told", "gone"])
-def test_a_server_that_is_killed_while_a_run_makes_room_loses_nothing(lab: Lab, moment: str) -> None:
-    with lab.client() as client:
-        code = client.send_code(train__py=TRAINING)
-        victim = client.submit(training(lab, "preemptible: true\n"), code=code)
-        until(lambda: running(client, victim) and "begins at 0" in client.log(victim))
-        urgent = client.submit(lab.holding("urgent"))
-        if moment == "gone":
-            until(lambda: running(client, urgent))
-        lab.server.kill()
-        lab.server.start()
-        until(lambda: running(client, urgent))
-        lab.gate("urgent").touch()
-        until(lambda: running(client, victim))
-        lab.gate("trained").touch()
-        assert (client.wait(victim)["state"], client.get(victim)["attempt"]) == ("succeeded", 2)
-        assert client.wait(urgent)["state"] == "succeeded"
-
-
-def test_a_preempted_run_is_stopped_while_it_waits(small: Lab) -> None:
-    with small.client() as client:
-        code = client.send_code(train__py=TRAINING)
-        victim = client.submit(training(small, "preemptible: true\n"), code=code)
-        until(lambda: running(client, victim) and "begins at 0" in client.log(victim))
-        urgent = client.submit(small.holding("urgent"))
-        until(lambda: running(client, urgent))
-        client.http.post(f"/api/v1/runs/{victim}/stop", json={"reason": "enough"})
-        ended = client.wait(victim)
-        assert (ended["state"], "enough" in ended["reason"]) == ("stopped", True)
-        assert "begins at 0" in client.log(victim)
-        small.gate("urgent").touch()
-        assert client.wait(urgent)["state"] == "succeeded"
-
-
-def test_a_preemptible_run_whose_node_was_lost_goes_on(small: Lab) -> None:
-    with small.client() as client:
-        code = client.send_code(train__py=TRAINING)
-        run = client.submit(training(small, "preemptible: true\n"), code=code)
-        until(lambda: running(client, run) and "begins at 0" in client.log(run))
-        node = small.server.data / "homes" / "lab" / "one" / "runs" / run / "attempts" / "1" / "nodes" / "0"
-        os.kill(json.loads((node / "facts.json").read_text())["agent"], signal.SIGKILL)
-        until(lambda: client.get(run)["attempt"] == 2 and running(client, run))
-        small.gate("trained").touch()
-        assert client.wait(run)["state"] == "succeeded"
-        assert "begins at 0" not in client.log(run, attempt=2)
 
 
 def test_a_job_without_a_limit_gets_that_of_its_pool_and_is_backfilled(small: Lab) -> None:

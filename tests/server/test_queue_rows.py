@@ -24,7 +24,7 @@ from muster.server.runs.lifecycle.recovery import recover
 from muster.server.runs.pools.pool import Pools
 from muster.server.runs.queue import allocations as allocations_of
 from muster.server.runs.queue.book import Book, held_by
-from muster.server.runs.queue.needs import need_of
+from muster.server.runs.queue.needs import demand_of, need_of
 from muster.server.runs.rows import Changes
 from muster.server.runs.tables import allocations
 
@@ -136,6 +136,37 @@ def test_a_preempted_run_held_its_devices_until_it_left_them_and_may_wait_for_lo
     assert book.waiting["run"].waiting.project == "sight"
 
 
+def test_a_run_that_was_preempted_took_as_long_as_all_of_its_attempts(database: Database) -> None:
+    """The next one of its name is expected to take as long: also by servers that started while it waited, or afterwards."""
+    changes, now = Changes(database), time.time()
+
+    def held_for(seconds: float) -> None:
+        assert changes.start("run", {"nodes": ["localhost"]})
+        with database.begin() as connection:
+            connection.execute(update(allocations).where(allocations.c.ended.is_(None)).values(started=now - seconds))
+        refresh()
+
+    def refresh() -> None:
+        with database.read() as connection:
+            for book in books:
+                book.refresh(connection, changes.last, now)
+
+    inserted(database, "run")
+    books = [Book(now)]
+    held_for(7200)
+    assert changes.requeue("run", {"state": "pending"}, left=now)
+    books.append(Book(now))
+    refresh()
+    held_for(600)
+    assert changes.end("run", {"state": "succeeded", "ended": now})
+    inserted(database, "next")
+    with database.begin() as connection:
+        connection.execute(update(runs).where(runs.c.id == "next").values(changed=changes.last + 1))
+    books.append(Book(now))
+    refresh()
+    assert [book.waiting["next"].waiting.expected for book in books] == [7800.0] * 3
+
+
 def test_a_run_that_slurm_has_not_started_yet_holds_nothing(database: Database) -> None:
     changes, now = Changes(database), time.time()
     for run in ("long", "short", "never"):
@@ -201,6 +232,13 @@ def test_a_run_follows_others_also_once_their_records_were_deleted(database: Dat
         book.refresh(connection, changes.last, 1.0)
     assert list(book.doomed(1.0)) == [("bad", "it comes after first, which should have failed; it is succeeded")]
     assert {one.id: one.blocked for one in book.queue()} == {"good": None, "bad": None, "odd": None}
+
+
+def test_parameter_servers_count_no_devices_but_on_slurm_which_gives_them_some() -> None:
+    job = Job(framework="tensorflow", boot="train.py", device="nvidia", devices=8, nodes=2, ps=1)
+    here, on_slurm = demand_of(need_of(job)), demand_of(need_of(job, own_queue=True))
+    assert (here.parts, here.total) == (3, 16)
+    assert (on_slurm.parts, on_slurm.total) == (3, 24)
 
 
 def test_a_run_counts_as_there_until_its_grace_is_over() -> None:

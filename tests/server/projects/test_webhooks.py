@@ -189,6 +189,20 @@ def test_a_run_that_waits_for_long_is_told_once(
         client.http.post(f"/api/v1/runs/{one}/stop", json={"now": True})
 
 
+def test_a_run_that_goes_back_into_the_queue_is_told_as_preempted(
+    client: RunClient, admin: httpx.Client, receiver: Receiver
+) -> None:
+    add(admin, client.project, receiver.url, ["preempted", "ended"])
+    run = client.submit("command: sleep 1000\ngrace: 0s")
+    until(lambda: client.get(run)["state"] == "running")
+    client.http.post(f"/api/v1/runs/{run}/pause")
+    until(lambda: receiver.received)
+    told = json.loads(receiver.received[0][1])
+    assert (told["event"], told["run"], told["state"], told["ended"]) == ("preempted", run, "pending", None)
+    client.http.post(f"/api/v1/runs/{run}/stop", json={})
+    until(lambda: receiver.events(run) == ["preempted", "ended"])
+
+
 def test_secrets_of_webhooks_are_shown_once_and_encrypted(hooked: Administered, client: RunClient, admin: httpx.Client) -> None:
     webhook, secret = add(admin, client.project, "https://hooks.example/x", ALL)
     assert secret not in admin.get(f"/api/v1/projects/{client.project}/webhooks").text

@@ -88,7 +88,8 @@ def _gang(about: dict[str, Any]) -> Demand:
     size, kind = about.pop("gang").split()
     nodes, devices = map(int, size.split("x"))
     labels, on = tuple(sorted(about.pop("labels", {}).items())), tuple(about.pop("files_on", "").split())
-    return Demand(nodes, kind, devices, about.pop("cpus", 0), about.pop("gib", 0) << 30, about.pop("model", ""), labels, on)
+    sizes = about.pop("cpus", 0), about.pop("gib", 0) << 30
+    return Demand(nodes, kind, devices, *sizes, about.pop("model", ""), labels, on, about.pop("servers", 0))
 
 
 def _waiting(number: int, id: str, about: dict[str, Any], pool: str) -> Waiting:

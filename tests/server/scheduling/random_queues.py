@@ -20,7 +20,9 @@ def random_demand(draw: Random) -> Demand:
     devices = draw.choice((1, 2, 4, 8) if kind == "ascend" else (1, 2, 3, 8))
     labels = (("rack", "a"),) if draw.random() < 0.1 else ()
     model = draw.choice(("", "", "", "big")) if kind == "nvidia" else ""
-    return Demand(draw.choice((1, 1, 2, 3)), kind, devices, draw.choice((0, 0, 4, 8)), draw.choice((0, 0, 0, 3)), model, labels)
+    sizes = draw.choice((0, 0, 4, 8)), draw.choice((0, 0, 0, 3))
+    servers = draw.choice((0, 0, 0, 0, 1, 2))
+    return Demand(draw.choice((1, 1, 2, 3)), kind, devices, *sizes, model, labels, servers=servers)
 
 
 def random_pool(draw: Random, name: str) -> Pool:
@@ -85,7 +87,8 @@ def random_simulation(seed: int, limits: bool, kinds: tuple[str, ...] = ("ascend
     for number in range(draw.randint(1, 40)):
         kind = draw.choice(kinds)
         devices = draw.choice((1, 2, 4, 8) if kind == "ascend" else (1, 2))
-        demand = Demand(draw.choice((1, 1, 1, 2, 3)), kind, devices, draw.choice((0, 0, 4, 8)))
+        count = draw.choice((1, 1, 1, 2, 3))
+        demand = Demand(count, kind, devices, draw.choice((0, 0, 4, 8)), servers=draw.choice((0, 0, 0, 1)) if count < 3 else 0)
         takes = float(draw.randint(1, 500))
         limit = takes + draw.choice((0.0, 50.0, 900.0)) if limits or draw.random() < 0.5 else None
         moment += draw.choice((0, 0, 1, 20, 60))

@@ -72,20 +72,24 @@ def faults(pools: Iterable[Pool], running: Iterable[Running]) -> list[str]:
 
 def _wrong_gang(pool: Pool, run: Running) -> list[str]:
     demand, nodes = run.demand, {node.name: node for node in pool.nodes}
-    found = [] if len(run.nodes) == demand.nodes else [f"{run.id} has {len(run.nodes)} of {demand.nodes} parts"]
+    found = [] if len(run.nodes) == demand.parts else [f"{run.id} has {len(run.nodes)} of {demand.parts} parts"]
     if not pool.shares_nodes and len(set(run.nodes)) != len(run.nodes):
         found.append(f"{run.id} has a node twice")
-    for name, ids in zip(run.nodes, run.ids or (), strict=True):
-        there = nodes[name]
-        if demand.kind in there.devices and (
-            len(set(ids)) != demand.devices or not set(ids) <= set(there.devices[demand.kind])
+    for part, (name, ids) in enumerate(zip(run.nodes, run.ids or (), strict=True)):
+        there, is_server = nodes[name], part >= demand.nodes
+        if is_server and ids:
+            found.append(f"{run.id} gets {ids} of {name} for a server")
+        if (
+            not is_server
+            and demand.kind in there.devices
+            and (len(set(ids)) != demand.devices or not set(ids) <= set(there.devices[demand.kind]))
         ):
             found.append(f"{run.id} gets {ids} of {name}")
         if demand.kind == "ascend" and demand.devices <= 4 and len({id // 4 for id in ids}) > 1:
             found.append(f"{run.id} gets {ids} of two rings")
         if any(there.labels.get(label) != value for label, value in demand.labels):
             found.append(f"{run.id} is on {name} without its label")
-        if demand.model.casefold() not in there.models.get(demand.kind, "").casefold():
+        if not is_server and demand.model.casefold() not in there.models.get(demand.kind, "").casefold():
             found.append(f"{run.id} is on {name} of another model")
         if there.unusable is not None and run.started == 0:
             found.append(f"{run.id} is on {name}, which is not usable")

@@ -41,6 +41,10 @@ def test_a_refusal_names_the_nearest_that_fits() -> None:
     )
     assert refusal(Demand(1, "nvidia", 1)) == "asks for nvidia devices, and the pool lab has none"
     assert refusal(Demand(1, "ascend", 16)).endswith("ask for 1 node with 8 ascend")
+    assert refusal(Demand(2, "ascend", 8, servers=1)) == (
+        "asks for 2 nodes with 8 ascend and 1 more for its parameter server; the pool lab has no room for all of them: "
+        "ask for 1 node with 8 ascend"
+    )
 
 
 def test_a_refusal_names_the_label_or_model_that_no_node_has() -> None:

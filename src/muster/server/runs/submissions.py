@@ -122,7 +122,7 @@ def _queued(
         "key": key,
         "key_digest": digest if key is not None else None,
         "job": checked.job.to_json(),
-        "need": need_of(checked.job),
+        "need": need_of(checked.job, checked.pool.has_own_queue),
         "priority": checked.job.priority or PRIORITY,
         "preemptible": checked.job.preemptible,
         "origin": origin,

@@ -109,7 +109,7 @@ def _add(platform: Platform, pool: Pool, account: str, run: RunDir) -> None:
             "account": account,
             "name": job.name,
             "job": job.to_json(),
-            "need": need_of(job),
+            "need": need_of(job, pool.has_own_queue),
             "priority": job.priority or PRIORITY,
             "preemptible": job.preemptible,
             "source": "",

@@ -24,6 +24,7 @@ class Past:
     started: float
     ended: float
     state: str  # of the run
+    over: bool  # whether the run has ended
 
 
 def begin(connection: Connection, run_id: str, started: float) -> None:
@@ -34,7 +35,7 @@ def begin(connection: Connection, run_id: str, started: float) -> None:
     found = connection.execute(wanted).one()
     demand = demand_of(found.need)
     row: dict[str, Any] = {"user": found.user, "project": found.project, "pool": found.pool, "kind": demand.kind}
-    row |= {"devices": demand.total, "nodes": demand.nodes, "started": max(started, found.created)}
+    row |= {"devices": demand.total, "nodes": demand.parts, "started": max(started, found.created)}
     connection.execute(insert(allocations).values(run=run_id, **row))
 
 
@@ -54,7 +55,8 @@ def end(connection: Connection, run_id: str, ended: float, started: float | None
 def past(connection: Connection, since: float) -> Iterator[Past]:
     """Yields what runs held that has ended since a time, the oldest first."""
     columns = [getattr(allocations.c, name) for name in ("run", "user", "project", "kind", "devices", "started", "ended")]
-    wanted = select(*columns, runs.c.name, runs.c.state).join(runs, runs.c.id == allocations.c.run)
+    over = (runs.c.stage == "ended").label("over")
+    wanted = select(*columns, runs.c.name, runs.c.state, over).join(runs, runs.c.id == allocations.c.run)
     for row in connection.execute(wanted.where(allocations.c.ended >= since).order_by(allocations.c.ended)).mappings():
         yield Past(**row)
 

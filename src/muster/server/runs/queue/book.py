@@ -67,6 +67,7 @@ class Book:
         self._followers: dict[str, set[str]] = {}  # waiting runs by the run that comes before
         self._conditional: set[str] = set()  # waiting runs that are paused, come after others or must not wait for ever
         self._durations: dict[tuple[str, str], deque[float]] = {}
+        self._earlier: dict[str, float] = {}  # seconds that runs which have not ended ran before they were preempted
         self._past = False
 
     def refresh(self, connection: Connection, last: int, now: float) -> bool:
@@ -102,11 +103,19 @@ class Book:
 
     def _read_past(self, connection: Connection, now: float, names: Mapping[str, str]) -> None:
         people = {row.id: row.name for row in connection.execute(select(users.c.id, users.c.name))}
+        ran: dict[str, float] = {}
+        last: dict[str, allocations.Past] = {}  # of runs that have succeeded, in the order in which they did
         for one in allocations.past(connection, now - REMEMBERED):
             held = Held(names.get(one.project, one.project), one.kind, one.devices, one.started)
             self.shares.settle(held, one.ended, now)
+            ran[one.run] = ran.get(one.run, 0.0) + one.ended - one.started
             if one.state == RunState.SUCCEEDED.value:
-                self._remember(people.get(one.user, one.user), one.name, one.ended - one.started)
+                last.pop(one.run, None)
+                last[one.run] = one
+            elif not one.over:
+                self._earlier[one.run] = ran[one.run]
+        for one in last.values():
+            self._remember(people.get(one.user, one.user), one.name, ran[one.run])
 
     def _take(self, row: Any, held: Mapping[str, float], now: float) -> None:
         """Takes in one run as it stands now."""
@@ -133,8 +142,18 @@ class Book:
         if active is not None and row.stage in (rows.WAITING, rows.ENDED):
             running, ended = active.running, row.ended or now
             self.shares.settle(held_by(running), ended, now)
-            if row.state == RunState.SUCCEEDED.value and running.started < inf:
-                self._remember(running.user, active.name, ended - running.started)
+            if running.started < inf:
+                self._ran(row, running.user, active.name, max(0.0, ended - running.started))
+        if row.stage == rows.ENDED:
+            self._earlier.pop(row.id, None)
+
+    def _ran(self, row: Any, user: str, name: str, seconds: float) -> None:
+        """Notes for how long a run had its devices: all of it, once it has succeeded."""
+        whole = self._earlier.get(row.id, 0.0) + seconds
+        if row.stage == rows.WAITING:
+            self._earlier[row.id] = whole
+        elif row.state == RunState.SUCCEEDED.value:
+            self._remember(user, name, whole)
 
     def _unfollow(self, run: str, follower: str) -> None:
         followers = self._followers.get(run, set())

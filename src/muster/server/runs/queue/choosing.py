@@ -111,7 +111,7 @@ def preview(platform: Platform, user: str, project: str, pool: Pool, job: Job) -
     """What would become of a job that is submitted now; None where that is not known yet."""
     now = platform.scheduler.state.now if platform.scheduler.state else 0.0
     limit = job.time_limit or pool.settings.default_time_limit
-    need = need_of(replace(job, device=kind_in(platform, job, pool), time_limit=limit))
+    need = need_of(replace(job, device=kind_in(platform, job, pool), time_limit=limit), pool.has_own_queue)
     priority = job.priority or PRIORITY
     return platform.scheduler.preview(
         Waiting(NEW, LAST, user, project, pool.name, demand_of(need), now, priority, job.preemptible, need.get("limit"))

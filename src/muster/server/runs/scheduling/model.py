@@ -21,7 +21,10 @@ MINIMUM_RUNTIME = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a gang takes: `nodes` parts, each with the same devices, CPUs and memory. Equal demands may be one object."""
+    """What a gang takes: `nodes` parts, each with the same devices, CPUs and memory, and after these `servers` without devices.
+
+    Equal demands may be one object.
+    """
 
     nodes: int = 1
     kind: str = "cpu"
@@ -31,6 +34,11 @@ class Demand:
     model: str = ""  # a part of the name that its node gives the devices; "": any
     labels: tuple[tuple[str, str], ...] = ()  # which its nodes have, sorted
     on: tuple[str, ...] = ()  # the nodes of its parts, in their order: its files lie there; (): any
+    servers: int = 0  # further parts, which take no devices: parameter servers
+
+    @property
+    def parts(self) -> int:
+        return self.nodes + self.servers
 
     @property
     def total(self) -> int:
@@ -129,7 +137,7 @@ class Start:
     run: str
     pool: str
     nodes: tuple[str, ...]  # one name for each part; empty in a pool that passes on
-    ids: tuple[tuple[int, ...], ...]  # of the devices of each part; empty ones of a kind that is not counted
+    ids: tuple[tuple[int, ...], ...]  # of the devices of each part; none of a server, and of a kind that is not counted
     overtakes: tuple[str, ...] = ()  # runs with a reservation that it is backfilled before
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from muster.devices import ascend
-from muster.server.runs.scheduling.capacity.placing import parts_in
+from muster.server.runs.scheduling.capacity.placing import fits_in, parts_in
 from muster.server.runs.scheduling.capacity.rooms import RINGS, UNCOUNTED, Room, Rooms
 from muster.server.runs.scheduling.model import Demand, Pool, Refusal
 from muster.server.runs.scheduling.reasons import Names, Reason
@@ -18,7 +18,7 @@ def possible(pool: Pool, demand: Demand) -> Refusal | None:
     rooms = Rooms(pool.shares_nodes)
     empty = [rooms.empty(node) for node in pool.nodes]
     fitting = _parts(rooms, empty, demand)
-    if fitting >= demand.nodes:
+    if fits_in(empty, rooms.asked(demand)):
         return None
     nearest = _nearest(rooms, empty, demand)
     why = _why(pool, demand, fitting, bool(_parts(rooms, empty, replace(demand, cpus=0, memory=0))))
@@ -33,6 +33,8 @@ def _parts(rooms: Rooms, empty: list[Room], demand: Demand) -> int:
 
 def _why(pool: Pool, demand: Demand, fitting: int, fits_but_for_size: bool) -> Reason:
     about = {"pool": pool.name, "nodes": demand.nodes, "shape": demand, "there": fitting, "kind": demand.kind}
+    if fitting >= demand.nodes:
+        return Reason("too_many_servers", {**about, "servers": demand.servers})
     if fitting:
         return Reason("too_many_parts" if pool.shares_nodes else "too_many", about)
     if not pool.nodes:
@@ -57,8 +59,11 @@ def _nearest(rooms: Rooms, empty: list[Room], demand: Demand) -> Demand | None:
     fewer = (replace(demand, devices=count) for count in range(min(demand.devices - 1, most), 0, -1))
     for one in (demand, *fewer):
         for smaller in (one, _smaller(empty, one)):
-            if smaller is not None and (fitting := _parts(rooms, empty, smaller)):
-                return replace(smaller, nodes=min(demand.nodes, fitting))
+            fitting = 0 if smaller is None else _parts(rooms, empty, smaller)
+            for nodes in range(min(demand.nodes, fitting), 0, -1):
+                found = replace(smaller or one, nodes=nodes)
+                if fits_in(empty, rooms.asked(found)):
+                    return found
     return None
 
 

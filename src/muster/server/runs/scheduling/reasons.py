@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from muster.server.runs.scheduling.texts import TEXTS, Number, duration
+from muster.server.runs.scheduling.texts import TEXTS, Number, duration, gibibytes
 
 if TYPE_CHECKING:
     from muster.server.runs.scheduling.model import Estimate
@@ -79,6 +79,16 @@ class Duration:
 
     def words(self, language: str) -> str:
         return duration(self.seconds, language)
+
+
+@dataclass(frozen=True)
+class Amount:
+    """Bytes of memory."""
+
+    amount: int
+
+    def words(self, language: str) -> str:
+        return gibibytes(self.amount)
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,19 @@ TEXTS: dict[str, tuple[str, str]] = {
         "there is room for {free} of its {nodes:part|parts} with {shape}",
         "现有空间可容纳其 {nodes} 个部分（各 {shape}）中的 {free} 个",
     ),
+    "devices": (
+        "{free} of {there} {kind} {there:=is|are} free, and it needs {asks}",
+        "{there} 个 {kind} 中有 {free} 个空闲，需要 {asks} 个",
+    ),
+    "cpus": (
+        "{free} of {there:CPU|CPUs} {there:=is|are} free, and it needs {asks}",
+        "{there} 核 CPU 中有 {free} 核空闲，需要 {asks} 核",
+    ),
+    "memory": ("{free} of {there} memory is free, and it needs {asks}", "{there} 内存中有 {free} 空闲，需要 {asks}"),
+    "servers": (
+        "it needs {servers:more node for its parameter server|more nodes for its parameter servers}",
+        "还需要 {servers} 个节点用于参数服务器",
+    ),
     "unusable": (
         "it needs {nodes:node|nodes} with {shape}, and {usable} of {there} {there:=is|are} usable: {names}",
         "需要 {nodes} 个有 {shape} 的节点，{there} 个中可用 {usable} 个：{names}",
@@ -105,6 +118,11 @@ TEXTS: dict[str, tuple[str, str]] = {
         "asks for {nodes:part|parts} with {shape}; the pool {pool} has room for {there}",
         "需要 {nodes} 个部分（各 {shape}），资源池 {pool} 能容纳 {there} 个",
     ),
+    "too_many_servers": (
+        "asks for {nodes:node|nodes} with {shape} and {servers:more for its parameter server|more for its parameter servers}; "
+        "the pool {pool} has no room for all of them",
+        "需要 {nodes} 个有 {shape} 的节点，另需 {servers} 个节点用于参数服务器；资源池 {pool} 容纳不下",
+    ),
     "ask_for": ("{why}: ask for {nodes:node|nodes} with {shape}", "{why}：请改为 {nodes} 个有 {shape} 的节点"),
 }
 
@@ -120,9 +138,13 @@ def shape(
     if cpus:
         said.append(f"{cpus} 核 CPU" if chinese else f"{Number(cpus):CPU|CPUs}")
     if memory:
-        said.append(f"{memory / GIB:.3g} GiB {'内存' if chinese else 'memory'}")
+        said.append(f"{gibibytes(memory)} {'内存' if chinese else 'memory'}")
     said += [f"标签 {name}={value}" if chinese else f"label {name}={value}" for name, value in labels]
     return ("、" if chinese else ", ").join(said)
+
+
+def gibibytes(amount: int) -> str:
+    return f"{amount / GIB:.3g} GiB"
 
 
 def duration(seconds: float, language: str) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from muster.server.runs.scheduling.capacity.placing import parts_in
+from muster.server.runs.scheduling.capacity.placing import parts_in, place
 from muster.server.runs.scheduling.capacity.pool_ledger import Kept, PoolLedger
 from muster.server.runs.scheduling.capacity.quotas import Claim, Quota
 from muster.server.runs.scheduling.capacity.rooms import Asked, Room
 from muster.server.runs.scheduling.model import Demand, Node, Waiting
-from muster.server.runs.scheduling.reasons import Names, Reason
+from muster.server.runs.scheduling.reasons import Amount, Names, Reason
 
 
 def of_quotas(job: Waiting, quotas: Sequence[Quota], claims: Sequence[tuple[Quota, Claim]], end: float) -> list[Reason]:
@@ -36,7 +36,10 @@ def of_nodes(pool: PoolLedger, demand: Demand) -> list[Reason]:
     asked = pool.rooms_of.asked(demand)
     free = parts_in([room for number, room in enumerate(pool.rooms) if number not in pool.short], asked)
     if free >= demand.nodes:
-        return []
+        if asked.servers is None or place(pool.rooms, asked, dict.fromkeys(pool.short)) is not None:
+            return []
+        shared = _of_machine(pool, demand) if pool.pool.shares_nodes else []
+        return shared or [Reason("servers", {"servers": demand.servers})]
     there = [Reason("files", {"names": Names(demand.on)})] if demand.on else []
     usable = parts_in(pool.usable, asked)
     about = {"free": free, "nodes": demand.nodes, "shape": demand, "there": usable}
@@ -46,11 +49,36 @@ def of_nodes(pool: PoolLedger, demand: Demand) -> list[Reason]:
             return [Reason("changed", about), *there]
         about = {**about, "there": parts_in(pool.empty, asked), "usable": usable}
         return [Reason("unusable", {**about, "names": Names(tuple(map(_unusable, out)))}), *there]
-    lacking = Reason("parts" if pool.pool.shares_nodes else "nodes", about)
+    lacking = [Reason("nodes", about)]
+    if pool.pool.shares_nodes:
+        lacking = _of_machine(pool, demand) or [Reason("parts", about)]
     short = [pool.pool.nodes[number] for number in sorted(pool.short) if _fits(pool.rooms[number], asked)]
     if short:
         there.insert(0, Reason("short", {"names": Names(tuple(map(_unusable, short)))}))
-    return [lacking, *there]
+    return [*lacking, *there]
+
+
+def _of_machine(pool: PoolLedger, demand: Demand) -> list[Reason]:
+    """What lacks on nodes that take several parts of a gang; none where there is enough in all, and the parts do not fit."""
+    asked = demand.kind
+    both = [(room, empty) for room, empty in zip(pool.rooms, pool.usable, strict=True) if room and empty]
+    suitable = [(room, empty) for room, empty in both if empty.shape.accepts(demand)]
+    devices = [(room.count(asked), empty.count(asked)) for room, empty in suitable if asked in room.shape.devices]
+    cpus = [(room.cpus, empty.cpus) for room, empty in suitable if room.cpus is not None and empty.cpus is not None]
+    memory = [(room.memory, empty.memory) for room, empty in suitable if room.memory is not None and empty.memory is not None]
+    found = _lack("devices", devices, demand.total, asked)
+    found += _lack("cpus", cpus, demand.parts * demand.cpus)
+    return found + _lack("memory", memory, demand.parts * demand.memory)
+
+
+def _lack(code: str, nodes: Sequence[tuple[int, int]], asks: int, kind: str = "") -> list[Reason]:
+    """The reason that less is free on nodes than a gang asks for, if so: of each node what is free, and what it has."""
+    free, there = sum(max(0, one) for one, _ in nodes), sum(one for _, one in nodes)
+    if not nodes or free >= asks:
+        return []
+    if code == "memory":
+        return [Reason(code, {"free": Amount(free), "there": Amount(there), "asks": Amount(asks)})]
+    return [Reason(code, {"free": free, "there": there, "asks": asks, "kind": kind})]
 
 
 def of_those_ahead(

@@ -21,12 +21,13 @@ class Use:
     project: str
     owned: Owned
     kind: str
-    devices: int  # of each of its parts
-    nodes: tuple[str, ...]  # one for each part
+    devices: int  # of each of its parts, but for the parameter servers
+    nodes: tuple[str, ...]  # one for each part; those of parameter servers come last
+    workers: int  # how many parts are no parameter servers
 
     def on(self, node: str) -> int:
         """How many devices of a node it has."""
-        return self.devices * self.nodes.count(node)
+        return self.devices * self.nodes[: self.workers].count(node)
 
     def seen_by(self, principal: Principal) -> bool:
         return may(principal, "runs.read", self.owned)
@@ -73,4 +74,5 @@ def _use(row: object) -> Use:
         str(found["kind"] or "cpu"),
         int(found["devices"] or 0),
         tuple(placed),
+        parts,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from muster.server.runs.scheduling.model import Demand
 
-Base = tuple[str, int, str, tuple[tuple[str, str], ...], tuple[str, ...], int]
+Base = tuple[str, int, str, tuple[tuple[str, str], ...], tuple[str, ...], int, int]
 
 
 class Misfits:
@@ -34,7 +34,7 @@ class Misfits:
 
 
 def _base(demand: Demand, against: int) -> Base:
-    return demand.kind, demand.devices, demand.model, demand.labels, demand.on, against
+    return demand.kind, demand.devices, demand.model, demand.labels, demand.on, demand.servers, against
 
 
 def _covers(one: tuple[int, int, int], other: tuple[int, int, int]) -> bool:

@@ -11,6 +11,18 @@ Parts = tuple[tuple[int, int], ...]  # of each part of a gang: its node, and the
 
 def place(rooms: Sequence[Room | None], asked: Asked, instead: Mapping[int, Room | None]) -> Parts | None:
     """The nodes for a gang, the fullest that suit first; None if it does not fit. `instead` has other rooms for some nodes."""
+    parts = _placed(rooms, asked, instead)
+    if parts is None or asked.servers is None:
+        return parts
+    left = dict(instead)
+    for number, mask in parts:
+        room = left.get(number, rooms[number])
+        left[number] = None if room is None else room.beside(asked.demand, mask)
+    servers = _placed(rooms, asked.servers, left)
+    return None if servers is None else parts + servers
+
+
+def _placed(rooms: Sequence[Room | None], asked: Asked, instead: Mapping[int, Room | None]) -> Parts | None:
     found: list[tuple[tuple[int, ...], int, Fit]] = []
     for number, room in enumerate(rooms):
         if room is not None and (fit := room.fit(asked)) is not None and number not in instead:
@@ -33,8 +45,14 @@ def place(rooms: Sequence[Room | None], asked: Asked, instead: Mapping[int, Room
 
 
 def parts_in(rooms: Sequence[Room | None], asked: Asked) -> int:
-    """How many parts of a gang fit."""
+    """How many parts of a gang fit, its servers not among them."""
     return sum(len(fit.masks) for room in rooms if room is not None and (fit := room.fit(asked)) is not None)
+
+
+def fits_in(rooms: Sequence[Room | None], asked: Asked) -> bool:
+    """True if a whole gang fits."""
+    fits = parts_in(rooms, asked) >= asked.demand.nodes
+    return fits and (asked.servers is None or place(rooms, asked, {}) is not None)
 
 
 def _name(room: Room | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from muster.server.runs.scheduling.capacity.placing import Parts, parts_in, place
+from muster.server.runs.scheduling.capacity.placing import Parts, fits_in, place
 from muster.server.runs.scheduling.capacity.rooms import Asked, Room, Rooms, choose, ids_of, mask_of
 from muster.server.runs.scheduling.capacity.times import ENDLESS, NEVER, Ends, Likely, end_of, likely_end
 from muster.server.runs.scheduling.model import Demand, Pool, Reservation, Running, Waiting
@@ -113,7 +113,7 @@ class PoolLedger:
         """True if a gang fits on the nodes that are usable now, once all others have gone."""
         asked = self.rooms_of.asked(demand)
         if asked not in self._can_ever:
-            self._can_ever[asked] = self.pool.passes_on or parts_in(self.usable, asked) >= demand.nodes
+            self._can_ever[asked] = self.pool.passes_on or fits_in(self.usable, asked)
         return self._can_ever[asked]
 
     def keep(self, kept: Kept) -> None:
@@ -155,7 +155,9 @@ class PoolLedger:
             if number is None:
                 continue
             there = mask_of(self.pool.nodes[number].devices.get(run.demand.kind, ()))
-            if run.ids is not None:
+            if part >= run.demand.nodes:
+                mask = 0  # a server
+            elif run.ids is not None:
                 mask = mask_of(run.ids[part]) & there
             else:
                 mask = self._guess(number, run.demand, taken.get(number, 0), there)

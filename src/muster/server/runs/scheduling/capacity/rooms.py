@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from muster.devices import ascend
 from muster.server.runs.scheduling.model import Demand, Node
@@ -29,12 +30,15 @@ class Shape:
 
 
 class Asked:
-    """A demand as an object of its own in a pool: finding it in a dictionary costs no comparison of fields."""
+    """A demand as an object of its own in a pool: finding it in a dictionary costs no comparison of fields.
 
-    __slots__ = ("demand",)
+    `demand` is that of the parts with devices, `servers` what its other parts ask for, if it has some.
+    """
 
-    def __init__(self, demand: Demand) -> None:
-        self.demand = demand
+    __slots__ = ("demand", "servers")
+
+    def __init__(self, demand: Demand, servers: Asked | None = None) -> None:
+        self.demand, self.servers = demand, servers
 
 
 class Fit:
@@ -71,6 +75,10 @@ class Room:
 
     def give(self, demand: Demand, mask: int) -> Room:
         return self._changed(demand, 1, demand.kind in self.shape.devices, -1, mask)
+
+    def beside(self, demand: Demand, mask: int) -> Room | None:
+        """What is left for further parts of a gang that takes a part of it; None where each has a node of its own."""
+        return self.take(demand, mask) if self._rooms.shared else None
 
     def within(self, kind: str, kept: int, cpus: int | None, memory: int | None) -> Room:
         """The room without devices that are kept, and with at most so many CPUs and so much memory."""
@@ -126,8 +134,13 @@ class Rooms:
     def asked(self, demand: Demand) -> Asked:
         found = self._asked.get(demand)
         if found is None:
-            found = self._asked[demand] = Asked(demand)
+            found = self._asked[demand] = self._split(demand) if demand.servers else Asked(demand)
         return found
+
+    def _split(self, demand: Demand) -> Asked:
+        own, others = demand.on[: demand.nodes], demand.on[demand.nodes :]
+        servers = replace(demand, nodes=demand.servers, devices=0, model="", on=others, servers=0)
+        return Asked(replace(demand, on=own, servers=0), self.asked(servers))
 
     def empty(self, node: Node) -> Room:
         """The room of a node that nobody uses."""
