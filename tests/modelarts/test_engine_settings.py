@@ -12,6 +12,7 @@ from muster.engines.base import EngineError
 from muster.engines.modelarts import engine as module
 from muster.engines.modelarts import limits
 from muster.engines.modelarts.engine import ModelArts
+from muster.engines.modelarts.node.account import Account
 from muster.engines.modelarts.options import ModelArtsOptions
 from muster.job import Job
 from muster.job.data import Data
@@ -54,6 +55,22 @@ def test_a_profile_and_the_variables_of_the_vendor_count_more(home: Path, monkey
     monkeypatch.setenv("HUAWEICLOUD_SDK_PROJECT_ID", "p3")
     account = settings(home, text).service
     assert (account.access_key, account.secret_key, account.project) == ("AK3", "SK3", "p3")
+
+
+def test_keys_of_a_file_stay_those_of_their_profile(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(keys: dict[str, str]) -> None:
+        sections = [f"[{name}]\naws_access_key_id = {key}\naws_secret_access_key = s\n" for name, key in keys.items()]
+        (home / "keys").write_text("".join(sections))
+
+    home.mkdir()
+    (home / "keys").touch(0o600)
+    write({"default": "D1", "lab": "L1"})
+    monkeypatch.setenv("MUSTER_PROFILE", "lab")
+    text = '[modelarts]\nendpoint = "https://a"\nproject = "p"\nkeys = "keys"\n[profiles.lab.modelarts]\nflavor = "f"\n'
+    account = Account.from_json(settings(home, text).service.to_json())  # as the supervisor gets it, which has no variables
+    monkeypatch.delenv("MUSTER_PROFILE")
+    write({"default": "D2", "lab": "L2"})
+    assert (account.access_key, account.renewed().access_key) == ("L1", "L2")
 
 
 @pytest.mark.parametrize(
