@@ -245,6 +245,8 @@ def test_what_the_service_cannot_do_is_refused_at_once(muster: Muster, home: Pat
     use(home, client, flavor="modelarts.none", engine="no-such-engine")
     done = muster("run", write(tmp_path, HELLO), "--engine", "modelarts")
     assert done.returncode == 2 and "`modelarts.none`, which the service does not have" in done.stderr, done.stderr
+    old = muster("run", job, "--engine", "modelarts", "--set", "compat=modelarts-v1")
+    assert old.returncode == 2 and "`modelarts.flavor` is `modelarts.none`, which the service" in old.stderr, old.stderr
     for number in range(4097):
         (job.parent / f"f{number}").touch()
     done = muster("run", write(tmp_path, HELLO), "--engine", "modelarts")

@@ -113,6 +113,8 @@ def test_a_train_url_is_used_by_one_running_job(client: Client) -> None:
         True,
     )
     path = f"/training-jobs/{made['job_id']}/versions/{made['version_id']}"
+    listed = ask(client, "GET", "/training-jobs")
+    assert listed["job_count_limit"] == listed["quotas"] - 1  # how many may be created yet
     assert ask(client, "POST", f"{path}/stop")["is_success"]
     assert ended(client, made)["status"] == 12
     again = create(client, other)

@@ -133,5 +133,10 @@ def hide(connection: Connection, stored: Stored) -> None:
     connection.execute(update(jobs).where(jobs.c.number == stored.number).values(deleted=time.time()))
 
 
+def going(connection: Connection, project: str) -> int:
+    """How many runs of a project have not ended."""
+    return count(connection, select(runs.c.id).where(runs.c.project == project, runs.c.stage != rows.ENDED))
+
+
 def count(connection: Connection, statement: Select[Any]) -> int:
     return int(connection.scalar(select(func.count()).select_from(statement.subquery())) or 0)

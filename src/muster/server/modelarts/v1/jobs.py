@@ -72,11 +72,12 @@ def list_jobs(
         rows = connection.execute(wanted.order_by(*by).limit(per_page).offset((page - 1) * per_page)).mappings()
         listed = stored.of(connection, [dict(one) for one in rows])
         numbers = _version_counts(connection, [one.job for one in listed if one.job])
+        used = stored.going(connection, project.id)
     items = [
         {**shown.summary(platform, asking.principal, one), "version_count": numbers.get(one.job or 0, 1)} for one in listed
     ]
     most = sum(pool.settings.runs for pool in platform.pools.serving(project.name))
-    return {**GOOD, "job_total_count": total, "job_count_limit": most, "quotas": most, "jobs": items}
+    return {**GOOD, "job_total_count": total, "job_count_limit": max(0, most - used), "quotas": most, "jobs": items}
 
 
 @router.get(JOB + "/versions")
