@@ -101,6 +101,18 @@ def test_a_job_has_versions_with_numbers_for_states(client: Client) -> None:
     assert ask(client, "GET", f"{path}/versions")["error_code"] == "ModelArts.2775"
 
 
+def test_a_list_is_in_the_order_of_names(scene: Scene) -> None:
+    """As the service's: scripts take the first job that a search finds for the one of that name."""
+    user = new_client(scene)
+    config = {"user_command": "true"}
+    for name in ("same-2", "same"):
+        create(user, {"job_name": name, "config": config})
+    found = ask(user, "GET", "/training-jobs", params={"search_content": "same"})
+    assert [one["job_name"] for one in found["jobs"]] == ["same", "same-2"]
+    by_time = ask(user, "GET", "/training-jobs", params={"sortBy": "create_time"})
+    assert [one["job_name"] for one in by_time["jobs"]] == ["same-2", "same"]
+
+
 def test_a_train_url_is_used_by_one_running_job(client: Client) -> None:
     program = "import time\nprint('up', flush=True)\ntime.sleep(600)\n"
     given = body(client, program)

@@ -52,8 +52,8 @@ def list_jobs(
     status: Annotated[str | None, Query(max_length=100)] = None,
     per_page: Annotated[int, Query(ge=1, le=1000)] = 10,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
-    order: Annotated[str, Query(pattern="^(asc|desc)$")] = "desc",
-    sort: Annotated[str, Query(alias="sortBy", max_length=40)] = "create_time",
+    order: Annotated[str, Query(pattern="^(asc|desc)$")] = "asc",
+    sort: Annotated[str, Query(alias="sortBy", max_length=40)] = "job_name",
     search_content: Annotated[str | None, Query(max_length=100)] = None,
 ) -> dict[str, Any]:
     """A page of jobs, each as its last version stands."""
