@@ -68,7 +68,7 @@ def ended(client: Client, made: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_job_has_versions_with_numbers_for_states(client: Client) -> None:
-    given = body(client)
+    given = {**body(client, newer={"x": [1]}), "workspace_id": "0"}
     made = create(client, given)
     assert (made["version_name"], made["status"] in (1, 7, 8), type(made["job_id"])) == ("V0001", True, int)
     first = ended(client, made)
@@ -77,6 +77,8 @@ def test_a_job_has_versions_with_numbers_for_states(client: Client) -> None:
         given["config"]["train_url"],
         given["config"]["parameter"],
     )
+    assert (first["engine_name"], first["engine_id"], first["workspace_id"], first["newer"]) == ("PyTorch", 1, "0", {"x": [1]})
+    assert set(first["system_metric_list"]) == {"cpuUsage", "memUsage", "gpuUtil", "npuUtil"}
     assert client.get(f"{made['job_name']}/out/model.txt") == b"trained"
     path = f"/training-jobs/{made['job_id']}"
     version = f"{path}/versions/{made['version_id']}"

@@ -89,7 +89,7 @@ def list_versions(platform: Shared, asking: Asking, found: Versions) -> dict[str
 
 @router.get(VERSION)
 def show_version(platform: Shared, asking: Asking, one: Version) -> dict[str, Any]:
-    return {**GOOD, **shown.whole(platform, asking.principal, one)}
+    return {**GOOD, **shown.whole(platform, asking.principal, one), "system_metric_list": shown.metrics(platform, one)}
 
 
 @router.put(JOB)
