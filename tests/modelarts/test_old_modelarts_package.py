@@ -105,16 +105,16 @@ def estimator(**more):
 def test_a_job_of_version_1_and_another_version_of_it(home: Path, client: Client) -> None:
     script = """
     at = "/" + given["bucket"]
-    assert Estimator.get_job_list(session, per_page=10, page=1, order="asc", search_content="old-job")["job_total_count"] == 0
+    assert Estimator.get_job_list(session, per_page=10, page=1, order="asc", search_content="Old_job")["job_total_count"] == 0
     assert "cpu.1" in Estimator.get_train_instance_types(modelarts_session=session)
     assert given["framework"] in Estimator.get_framework_list(session)
-    job = estimator(output_path=at + "/out/V1/").fit(inputs=at + "/data/", wait=False, job_name="old-job")
+    job = estimator(output_path=at + "/out/V1/").fit(inputs=at + "/data/", wait=False, job_name="Old_job")
     first = ended(job)
     again = estimator(output_path=at + "/out/V2/").create_job_version(
         job_id=job.job_id, pre_version_id=job.version_id, inputs=at + "/data/", wait=False, job_desc="two"
     )
     second = ended(again)
-    log = "obs:/" + at + "/out/V1/" + first["resource_id"] + "-job-old-job-0.log"
+    log = "obs:/" + at + "/out/V1/" + first["resource_id"] + "-job-Old_job-0.log"
     assert session.obs.is_obs_path_exists(log) and not session.obs.is_obs_path_exists(log + "x")
     session.obs.download_file(log, given["folder"] + "/log")
     log = open(given["folder"] + "/log").read()
