@@ -180,7 +180,7 @@ def test_whatever_breaks_a_creation_there_is_one_job(followed: Callable[..., Wat
 def test_expired_keys_are_read_again_from_their_file(followed: Callable[..., Watcher], tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.touch(0o600)
-    keys.write_text("[default]\naws_access_key_id = OLD\naws_secret_access_key = s\naws_session_token = t\n")
+    keys.write_text("[default]\naws_access_key_id = OLD\naws_secret_access_key = s\naws_session_token = old\n")
 
     def answer(method: str, path: str, body: Any) -> Answer:
         if method == "POST":
@@ -190,8 +190,10 @@ def test_expired_keys_are_read_again_from_their_file(followed: Callable[..., Wat
     with answering(answer) as service:
         watcher = followed(service, keys=str(keys))
         until(lambda: "the keys are refused" in watcher.reason)
-        keys.write_text("[default]\naws_access_key_id = NEW\naws_secret_access_key = s\naws_session_token = t\n")
+        keys.write_text("[default]\naws_access_key_id = NEW\naws_secret_access_key = s\naws_session_token = new\n")
         until(lambda: watcher.shown)
+        sent = [*zip(service.keys, service.tokens, strict=True)]
+        assert (sent[0], sent[-1]) == (("OLD", None), ("NEW", "new"))
         assert watcher.shown and watcher.shown.state == shown.RUNNING and watcher.reason == ""
 
 

@@ -225,6 +225,19 @@ def test_outputs_come_back_and_stale_code_is_gone(supervised: Any, home: Path, t
     assert listed["stale"] is True  # it lay there before the job
 
 
+def test_outputs_come_while_the_job_runs(supervised: Any, home: Path) -> None:
+    jobs = Jobs([RUNNING])
+    with supervised(jobs, nodes=1) as one:
+        (home / "store/bucket/out").mkdir()
+        (home / "store/bucket/out/model.txt").write_text("half trained")
+        process = one.start()
+        kept = Path(one.run.attempt(1).node(0).path, "outputs/train_url/model.txt")
+        until(kept.exists)
+        assert (kept.read_text(), state.recorded(one.run)) == ("half trained", None)
+        jobs.states = [COMPLETED]
+        assert one.end(process).state == "succeeded"
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_the_job_of_a_supervisor_that_is_gone_is_taken_over(supervised: Any, number: int) -> None:
     jobs = Jobs([RUNNING], lines=3)
