@@ -100,6 +100,16 @@ def test_without_the_sdk_it_is_said_how_to_get_it(home: Path, monkeypatch: pytes
         settings(home, "").resolve(Job(), print)
 
 
+def test_what_the_service_has_no_use_for_is_said(home: Path) -> None:
+    said: list[str] = []
+    engine = settings(home, "")
+    engine.resolve(Job(boot="a.py", python="/opt/python", cpus=4, memory=1 << 30, workdir="rank"), said.append)
+    assert [words.partition(" is not used")[0] for words in said] == ["`python`", "`cpus`", "`memory`", "`workdir`"]
+    said.clear()
+    engine.resolve(Job(command="train.sh", modelarts=ModelArtsOptions(image="i")), said.append)
+    assert [words.partition(",")[0] for words in said] == ["the code stays here"]
+
+
 OPTIONS = ModelArtsOptions(api="v2", store="obs://b/m", flavor="f", engine="e")
 
 

@@ -64,9 +64,9 @@ class ModelArts(OwnSupervisor):
         if found["store"]:
             _check_store(found["store"])
         options = replace(own, **found)
-        if job.python and job.boot:
-            say("`python` is not used: the engine or the image of the service has its own")
         job = replace(job, modelarts=options)  # `device: auto` stays: the flavor says what a node has
+        for unused in limits.unused(job):
+            say(unused)
         return replace(job, modelarts=replace(options, api=request.version(job)))
 
     def impossible(self, job: Job) -> list[tuple[str, str, str]]:

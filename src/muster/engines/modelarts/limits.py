@@ -103,6 +103,19 @@ def _places(job: Job) -> Iterator[Found]:
                 yield "modelarts.code_dir", f"holds `{name}`, and what lies there is replaced", "name a folder of its own"
 
 
+def unused(job: Job) -> Iterator[str]:
+    """What a job says and the service has no use for."""
+    if job.python and job.boot:
+        yield "`python` is not used: the engine or the image of the service has its own"
+    for field in ("cpus", "memory"):
+        if getattr(job, field) is not None:
+            yield f"`{field}` is not used: the flavor says what a node has"
+    if job.workdir != "node":
+        yield "`workdir` is not used: the service starts the ranks of a node in one directory"
+    if not request.needs_code(job):
+        yield "the code stays here, because no `store` is named below [modelarts]: the image has to hold the program"
+
+
 def code(size: int, files: int) -> Iterator[Found]:
     hint = "list what is no code in .musterignore"
     if size > MOST_CODE:
