@@ -44,7 +44,7 @@ print("end", end="", flush=True)
 
 @pytest.fixture(scope="module")
 def scene() -> Iterator[Scene]:
-    with served() as found:
+    with served(config="runs = 1\n") as found:
         yield found
 
 
@@ -188,6 +188,21 @@ def test_a_run_that_is_stopped_ends_its_job(
     found = json.loads(muster("show", run, "--json").stdout)
     assert (found["state"], found["reason"]) == ("stopped", "stopped by the user")
     assert [one["status"]["phase"] for one in own_jobs(client, run)] == ["Terminated"]
+
+
+def test_a_job_waits_at_its_place_in_the_queue(
+    muster: Muster, home: Path, tmp_path: Path, client: Client, gate: socket.socket
+) -> None:
+    """The pool has one run at a time, which is no quota: the service takes more jobs."""
+    use(home, client)
+    first, program = started(muster, write(tmp_path, GATED), gate)
+    with program:
+        done = muster("run", write(tmp_path, HELLO), "--engine", "modelarts", "--detach", "--json")
+        second = json.loads(done.stdout)["run"]
+        before = "in the queue of ModelArts: Pending (Queuing): place 1 in the queue: "
+        until(lambda: json.loads(muster("show", second, "--json").stdout)["reason"].startswith(before))
+        program.sendall(b".")
+    assert [muster("wait", run).returncode for run in (first, second)] == [0, 0]
 
 
 def test_a_failed_job_is_tried_again_as_another_job(muster: Muster, home: Path, tmp_path: Path, client: Client) -> None:

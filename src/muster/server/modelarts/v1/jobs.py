@@ -66,18 +66,18 @@ def list_jobs(
         conditions = [found for phase in named if phase and (found := phases.condition(phase)) is not None]
         wanted = wanted.where(or_(jobs.c.number < 0, *conditions))
     column = {"job_name": jobs.c.name, "job_desc": jobs.c.description}.get(sort, jobs.c.job)
+    at_once = sum(pool.settings.runs for pool in platform.pools.serving(project.name))
     by = (column.asc(), jobs.c.job.asc()) if order == "asc" else (column.desc(), jobs.c.job.desc())
     with context.database.read() as connection:
         total = stored.count(connection, wanted)
         rows = connection.execute(wanted.order_by(*by).limit(per_page).offset((page - 1) * per_page)).mappings()
         listed = stored.of(connection, [dict(one) for one in rows])
         numbers = _version_counts(connection, [one.job for one in listed if one.job])
-        used = stored.going(connection, project.id)
+        most, used = stored.quota(connection, project.id, at_once)
     items = [
         {**shown.summary(platform, asking.principal, one), "version_count": numbers.get(one.job or 0, 1)} for one in listed
     ]
-    most = sum(pool.settings.runs for pool in platform.pools.serving(project.name))
-    return {**GOOD, "job_total_count": total, "job_count_limit": max(0, most - used), "quotas": most, "jobs": items}
+    return {**GOOD, "job_total_count": total, "job_count_limit": most - used, "quotas": most, "jobs": items}
 
 
 @router.get(JOB + "/versions")

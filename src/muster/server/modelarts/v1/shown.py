@@ -12,7 +12,7 @@ from muster.server.modelarts.asking.fields import Fields
 from muster.server.modelarts.stored import Stored
 from muster.server.modelarts.telling import usage
 from muster.server.modelarts.telling.phases import phases
-from muster.server.modelarts.telling.shown import duration, milliseconds
+from muster.server.modelarts.telling.shown import duration, milliseconds, reason
 from muster.server.runs import present
 from muster.server.runs.platform import Platform
 
@@ -64,7 +64,7 @@ def whole(platform: Platform, principal: Principal, job: Stored) -> Shown:
         "gpu_num": row.job.get("devices") if row.job.get("device") == "nvidia" else 0,
         "npu_num": row.job.get("devices") if row.job.get("device") == "ascend" else 0,
         "spec_code": f"{row.job.get('device')}.{row.job.get('devices')}",
-        "error_msg": str(view.get("reason") or ""),
+        "error_msg": reason(view),
     }
     return {**given, **about, **summary(platform, principal, job)}
 

@@ -64,11 +64,11 @@ def show_most(
 def show_quotas(
     context: Context, platform: Shared, project: Within, user_id: Text = None, resource: Text = None
 ) -> dict[str, Any]:
-    """How many jobs the pools take at once, and the quotas of devices that the project has."""
+    """How many jobs there may be, and the quotas of devices that the project has."""
+    at_once = sum(pool.settings.runs for pool in platform.pools.serving(project.name))
     with context.database.read() as connection:
-        used = stored.going(connection, project.id)
+        most, used = stored.quota(connection, project.id, at_once)
         devices = [one for one in quotas.of_project(connection, project) if one.user is None]
-    most = sum(pool.settings.runs for pool in platform.pools.serving(project.name))
     found: list[dict[str, Any]] = [{"resource": "job-num", "quota": most, "used": used}]
     found += [{"resource": f"{one.kind}-num", "quota": one.devices} for one in devices]
     return {"quotas": [one for one in found if resource in (None, one["resource"])]}
