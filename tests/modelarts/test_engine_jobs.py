@@ -228,6 +228,18 @@ def test_version_1_runs_jobs_of_old_scripts(muster: Muster, home: Path, tmp_path
     assert own_jobs(client, found["run"]) == []
 
 
+def test_a_lost_answer_of_version_1_makes_no_second_job(muster: Muster, home: Path, tmp_path: Path, client: Client) -> None:
+    port = int(client.scene.server.url.rpartition(":")[2])
+    with broken_line(port, [CUT], is_create) as line:
+        use(home, client, line.url, engine="PyTorch")
+        found = run_json(muster, home, write(tmp_path, HELLO, compat="modelarts-v1"))
+        assert (found["state"], line.happened) == ("succeeded", [CUT]), found
+    with client.scene.server.http() as http:
+        headers, search = {"X-Auth-Token": client.token}, {"search_content": found["run"]}
+        listed = http.get(f"/v1/{client.project_id}/training-jobs", headers=headers, params=search).json()
+    assert listed["job_total_count"] == 1
+
+
 def test_the_request_is_shown_as_it_would_be_sent(muster: Muster, home: Path, tmp_path: Path, client: Client) -> None:
     use(home, client)
     (tmp_path / "words.txt").write_text("local")

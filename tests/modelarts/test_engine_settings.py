@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from modelarts_scene import collected as collected
+from vendor_answers import answering
 
 from muster import config
 from muster.engines import registry
@@ -98,6 +100,17 @@ def test_without_the_sdk_it_is_said_how_to_get_it(home: Path, monkeypatch: pytes
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     with pytest.raises(EngineError, match=r"pip install 'muster-train\[modelarts\]'"):
         settings(home, "").resolve(Job(), print)
+
+
+def test_doctor_names_the_flavors_of_the_service(home: Path) -> None:
+    assert settings(home, "").capacity() == []
+    flavors = {"flavors": [{"flavor_id": "modelarts.vm.gpu.v100"}, {"flavor_id": "modelarts.kat1.8xlarge"}]}
+    with answering(lambda *words: (200, {}, flavors)) as service:
+        text = f'[modelarts]\nendpoint = "{service.url}"\nproject = "p"\n{KEYS}'
+        [found] = settings(home, text).capacity()
+        assert found.words == f"{service.url}: 2 flavors (modelarts.vm.gpu.v100, modelarts.kat1.8xlarge)"
+    with pytest.raises(EngineError, match="cannot be used"):  # it is gone
+        settings(home, text).capacity()
 
 
 def test_what_the_service_has_no_use_for_is_said(home: Path) -> None:
