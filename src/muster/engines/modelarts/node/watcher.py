@@ -77,6 +77,11 @@ class Watcher(threading.Thread):
 
     # -- called by the supervisor
 
+    @property
+    def is_blind(self) -> bool:
+        """True while a job that runs, or its logs, cannot be looked at."""
+        return bool(self.reason or self._missing)
+
     def begin(self, attempt: AttemptDir) -> None:
         """The attempt has begun: its logs and outputs are brought."""
         self._attempt = attempt
@@ -305,8 +310,7 @@ class Watcher(threading.Thread):
         for node in range(self._job.nodes):
             if node not in self._logs:
                 self._logs[node] = self._log(attempt, node)
-            log, sized = self._logs[node], _size(self._log_path(attempt, node))
-            self._missing.pop(node, None)
+            log, sized, failed = self._logs[node], _size(self._log_path(attempt, node)), ""
             try:
                 while log.bring(lambda place, node=node: self._jobs.page(job, node, place)):  # type: ignore[misc]
                     if self._changed.is_set() and not (self.shown and self.shown.over):
@@ -314,7 +318,11 @@ class Watcher(threading.Thread):
             except Refused:  # there is no log yet
                 pass
             except ServiceError as error:  # it is asked for again
-                self._missing[node] = str(error)
+                failed = str(error)
+            if failed:
+                self._missing[node] = failed
+            else:
+                self._missing.pop(node, None)
             came = came or _size(self._log_path(attempt, node)) != sized
         if time.monotonic() - self._fetched > OUTPUTS_EVERY:
             self._fetch(attempt)
