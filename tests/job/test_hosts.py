@@ -199,6 +199,26 @@ def test_a_mapping_of_hosts_replaces_all_that_was_said_before() -> None:
     assert (hosts.group, hosts.interface) == ("other", "")
 
 
+@pytest.mark.parametrize("path", ["/data/muster", "~/muster", "~", "muster", "./muster", "~train/muster"])
+@pytest.mark.parametrize("option", ["directory", "shared"])
+def test_a_path_on_the_hosts_begins_at_their_root_or_home(option: str, path: str) -> None:
+    """Another one would be looked for where a program happens to start: the login shell here, the daemon there."""
+    loaded = load({"command": "true", "hosts": {"nodes": ["a"], option: path}})
+    if path.startswith(("/", "~/")) or path == "~":
+        assert getattr(loaded.checked().hosts, option) == path
+    else:
+        [problem] = loaded.problems
+        assert problem.message == f"is `{path}`, which does not begin with `/` or `~/`"
+
+
+def test_a_path_of_a_group_is_refused_before_a_run_exists(muster: Muster, home: Path) -> None:
+    home.mkdir()
+    (home / "config.toml").write_text('[hosts.lab]\nnodes = ["n1"]\nshared = "disk"\n')
+    said = muster("run", "--engine", "ssh", "--", "true")
+    assert said.returncode == 2
+    assert "`hosts.lab.shared` is `disk`, which does not begin with `/` or `~/`" in " ".join(said.stderr.split())
+
+
 @pytest.mark.parametrize(
     ("hosts", "words"),
     [
