@@ -115,12 +115,16 @@ def test_a_hostfile_of_mpi_is_read(tmp_path: Path) -> None:
     assert read_hostfile(str(path)) == ["n1", "n2", "n3"]
 
 
-def test_a_hostfile_is_relative_to_the_job_file(muster: Muster, write_job: WriteJob, tmp_path: Path) -> None:
+def test_a_hostfile_is_relative_to_the_job_file_and_hosts_that_are_left_out_are_said(
+    muster: Muster, write_job: WriteJob, tmp_path: Path
+) -> None:
     job = write_job({"command": "true", "hosts": {"hostfile": "hosts.txt"}}, **{"hosts.txt": "n1\nn2\n"})
     said = muster("run", job, "--engine", "ssh", "--dry-run", "--json", cwd=tmp_path.parent)
     assert said.returncode == 0, said.stderr
     assert '"n1"' in said.stdout
     assert "the hostfile has 2 hosts, and `nodes` takes the first 1" in said.stderr
+    listed = muster("run", job, "--engine", "ssh", "--hosts", "n1,n2,n3", "--set", "nodes=2", "--dry-run")
+    assert "`hosts` names 3 hosts, and `nodes` takes the first 2" in listed.stderr
 
 
 def test_hosts_are_named_on_the_command_line(muster: Muster, write_job: WriteJob) -> None:
