@@ -101,8 +101,9 @@ class HostNode:
 
     def hello(self) -> dict[str, Any]:
         attempt = self._attempt.number if self._attempt else 0
-        place = self._place.to_json()
-        return {"host": os.uname().nodename, "place": place, "attempt": attempt, "running": self.running}
+        place, system = self._place.to_json(), os.uname()
+        own = {"host": system.nodename, "machine": system.machine, "place": place}
+        return {**own, "attempt": attempt, "running": self.running}
 
     def disconnected(self) -> None:
         if self._blob is not None:  # it is sent anew, under another name
