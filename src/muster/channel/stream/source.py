@@ -32,10 +32,12 @@ from muster.channel.stream.names import (
 )
 from muster.dataclass import dataclass
 from muster.linux.watch import Watch
+from muster.records.layout import NODE_FILES
 from muster.records.text.units import size
 from muster.records.untrusted import open_regular
 
 WINDOW = 1 << 20  # bytes on their way: more would keep what is urgent waiting
+LESS = "less of it is left there than had arrived here before"
 SETTLED = 2.0  # seconds after the last change, before a large file is sent while ranks run
 
 
@@ -63,8 +65,13 @@ class _Log:
 
 
 class Source:
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, salvaged: bool = False) -> None:
+        """With `salvaged`, nobody writes any more, and the machine may have lost its power, with what was not on its disk yet.
+
+        Nothing that the other side has is replaced by less then.
+        """
         self._folder = folder
+        self._salvaged = salvaged
         self._watch = Watch()
         self._names = Admitted()
         self.refused: dict[str, str] = {}  # files that are not sent, and why
@@ -229,6 +236,10 @@ class Source:
             file.close()
             self.refused[name] = f"it is larger than {size(most)}"
             return b""
+        if self._salvaged and info.st_size < (min(self._had(name), 1) if name in NODE_FILES else self._had(name)):
+            file.close()
+            self.refused[name] = LESS
+            return b""
         if is_large(name, info.st_size):
             return self._open_large(name, file, info)
         with file:
@@ -289,7 +300,11 @@ class Source:
                 descriptor, begin, log = file.fileno(), b"", self._offsets.get(name)
                 info = os.fstat(descriptor)
                 if log is None:  # new on this connection
-                    begin, log = self._begin(name, descriptor, self._common(name, info.st_size))
+                    offset = self._common(name, info.st_size)
+                    if self._salvaged and offset < self._had(name):
+                        self.refused[name] = LESS
+                        return b""
+                    begin, log = self._begin(name, descriptor, offset)
                 data = os.pread(descriptor, len(log.tail) + PIECE, log.sent - len(log.tail))
                 same = data.startswith(log.tail) and os.pread(descriptor, len(log.head), 0) == log.head
                 if not same:  # truncated, and perhaps grown again: a new generation
@@ -312,10 +327,13 @@ class Source:
 
     def _common(self, name: str, size: int) -> int:
         """How much of a log the other side has: all that it says, if that ends as this log does there."""
+        had = self._had(name)
+        return had if had <= size and _same(self._have.get(name), fingerprint(self._folder, name, had)) else 0
+
+    def _had(self, name: str) -> int:
+        """The bytes of a file that the other side says it has."""
         have = self._have.get(name)
-        if not isinstance(have, list) or len(have) != 2 or not isinstance(have[0], int) or not 0 <= have[0] <= size:
-            return 0
-        return have[0] if _same(have, fingerprint(self._folder, name, have[0])) else 0
+        return max(0, have[0]) if isinstance(have, list) and len(have) == 2 and isinstance(have[0], int) else 0
 
 
 def _stamp(info: os.stat_result) -> tuple[int, int, int]:

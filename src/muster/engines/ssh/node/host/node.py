@@ -279,13 +279,13 @@ class HostNode:
     def _archive(self) -> str:
         return self._paths.blob(str(self._settings["agent"]))
 
-    def _look_at(self, attempt: int) -> None:
-        """Makes an attempt the one whose files are sent."""
+    def _look_at(self, attempt: int, salvaged: bool = False) -> None:
+        """Makes an attempt the one whose files are sent; `salvaged` are those of an earlier daemon."""
         if self._source is not None:
             self._source.close()
         self._attempt = self._paths.run.attempt(attempt)
         os.makedirs(self._attempt.node(self._index).logs, exist_ok=True)
-        self._source = Source(self._attempt.node(self._index).path)
+        self._source = Source(self._attempt.node(self._index).path, salvaged)
         self._channel, self._announced = None, set()
         self._status, self._told, self._kill_at, self._cut, self._have = None, False, None, False, False
         self._say("attempt", attempt=attempt)
@@ -300,7 +300,7 @@ class HostNode:
     def _take_up(self, attempt: int) -> None:
         """Sends what is left of an attempt of an earlier daemon, which was killed; nobody writes to it any more."""
         self._kill_left()
-        self._look_at(attempt)
+        self._look_at(attempt, salvaged=True)
         assert self._source is not None
         self._source.finish()
 
