@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import signal
-import tarfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,7 +17,6 @@ from muster.agent.supervisor import device_locks
 from muster.agent.supervisor.site import Assignment
 from muster.agent.tools import Tools
 from muster.channel.directory import DirectorySupervisor
-from muster.channel.stream import frames
 from muster.channel.stream.frames import Broken, Frame
 from muster.channel.stream.source import Source
 from muster.dataclass import replace
@@ -27,13 +24,14 @@ from muster.devices import resolve
 from muster.engines.local.node.leftovers import kill_marked
 from muster.engines.ssh.node import addresses
 from muster.engines.ssh.node.host.agent import run_agent
+from muster.engines.ssh.node.host.code import Code
 from muster.engines.ssh.node.host.paths import HostPaths, prune
 from muster.job import Job
 from muster.linux import keys, syscalls
 from muster.linux.held_signals import held
 from muster.linux.signals import reap_children
 from muster.linux.watch import readable
-from muster.records.files import delete_tree, read_object, temporary_name, write_json, write_text
+from muster.records.files import delete_tree, read_object, write_json, write_text
 from muster.records.layout import AttemptDir, run_dir
 from muster.records.run_view import Cause, Stop
 from muster.storage.settings import Access, Settings
@@ -56,7 +54,7 @@ class HostNode:
         self._place = addresses.here()
         self._job: Job | None = None
         self._settings: Mapping[str, Any] = {}
-        self._blob: Any = None  # a file that is being received
+        self._code = Code(paths, say)
         self._queue: device_locks.Queue | None = None
         self._devices: device_locks.Held | None = None
         self._look_again: float | None = None  # for devices that others have
@@ -106,12 +104,7 @@ class HostNode:
         return {**own, "attempt": attempt, "running": self.running}
 
     def disconnected(self) -> None:
-        if self._blob is not None:  # it is sent anew, under another name
-            with suppress(OSError):  # a full disk
-                self._blob.close()
-            with suppress(OSError):
-                os.unlink(self._blob.name)
-            self._blob = None
+        self._code.drop()
         self._have = False
         if not self.started:  # its submitter may be gone, and others wait
             self.let_go()
@@ -133,7 +126,12 @@ class HostNode:
             environment.replace({**own, **given["environment"], keys.VARIABLE: found})
             syscalls.adopt_orphans()
             prune(self._paths)
-        self._unpack()
+        self._code.unpack(str(self._settings["code"]))
+
+    def take_blob(self, frame: Frame) -> None:
+        """Takes in a piece of the code."""
+        self._known_job()
+        self._code.take(frame)
 
     def _keys(self, given: Mapping[str, str], certificates: Mapping[str, str]) -> dict[str, str]:
         """The keys of the run, with the settings of storage as they are on this host; `certificates` are texts of files."""
@@ -155,39 +153,6 @@ class HostNode:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             os.symlink(target, path)
         os.makedirs(target, 0o700, exist_ok=True)
-
-    def _unpack(self) -> None:
-        """Makes the code of the run from its archive, or asks for that."""
-        digest = str(self._settings["code"])
-        path = self._paths.blob(digest)
-        if not os.path.isdir(self._paths.code):
-            try:
-                with open(path, "rb") as file:
-                    if _digest(file) != digest:
-                        raise FileNotFoundError(path)
-                    file.seek(0)
-                    temporary = temporary_name(self._paths.code)
-                    _extract(file, temporary)
-                os.utime(path)
-                os.rename(temporary, self._paths.code)
-            except FileNotFoundError:
-                self._say("need", blob=digest)
-                return
-        self._say("ready")
-
-    def take_blob(self, frame: Frame) -> None:
-        path = self._paths.blob(str(self._settings["code"]))
-        if frame.kind == frames.DATA:
-            if self._blob is None:
-                self._blob = open(temporary_name(path), "wb")  # noqa: SIM115 - it is closed when the last piece has come
-            self._blob.write(frame.piece)
-            return
-        if self._blob is None:
-            raise Broken("the end of nothing")
-        self._blob.close()
-        os.rename(self._blob.name, path)
-        self._blob = None
-        self._unpack()
 
     # -- devices and address
 
@@ -401,17 +366,3 @@ class HostNode:
         if self._job is None:
             raise Broken("a message before the run")
         return self._job
-
-
-def _digest(file: Any) -> str:
-    digest = hashlib.sha256()
-    while piece := file.read(1 << 20):
-        digest.update(piece)
-    return digest.hexdigest()
-
-
-def _extract(file: Any, folder: str) -> None:
-    """Unpacks an archive whose digest was checked: it is the one that the supervisor made."""
-    os.makedirs(folder, 0o700)
-    with tarfile.open(fileobj=file, mode="r:") as archive:
-        archive.extractall(folder)
