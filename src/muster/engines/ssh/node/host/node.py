@@ -36,6 +36,7 @@ from muster.records.layout import AttemptDir, run_dir
 from muster.records.run_view import Cause, Stop
 from muster.storage.settings import Access, Settings
 
+DELIVERED = "delivered"  # a file in the directory of an attempt's node
 SHOWN = 20  # files that are named of those that cannot be sent
 USED = 3600.0  # seconds after which the agent is said to be in use again
 KILL_LIMIT = 10.0  # for an agent to end after its ranks' grace
@@ -83,11 +84,10 @@ class HostNode:
 
     @property
     def disposable(self) -> bool:
-        """True if nothing is left here that the supervisor's side or a store does not have."""
-        if self._source is None or self._attempt is None:
-            return True
-        end = read_object(self._attempt.node(self._index).exit)
-        return self._told and bool(end) and not end.get("unsaved") and not self._source.refused
+        """True if nothing is left here of any attempt that the supervisor's side or a store does not have."""
+        run = self._paths.run
+        folders = [run.attempt(number).node(self._index).path for number in run.attempt_numbers()]
+        return all(os.path.exists(f"{folder}/{DELIVERED}") for folder in folders if os.path.isdir(folder))
 
     @property
     def polling(self) -> bool:
@@ -215,6 +215,7 @@ class HostNode:
         """Starts the agent of an attempt; `nodes` are names and addresses, `left` the seconds of the time limit."""
         if self._attempt is not None and self._attempt.number == attempt:
             return  # said again on a new connection
+        self._end_earlier()
         if os.path.isdir(self._paths.run.attempt(attempt).node(self._index).path):  # by an earlier daemon, which was killed
             self._take_up(attempt)
             return
@@ -240,6 +241,12 @@ class HostNode:
                 os.close(self._tie)
                 agent_process.be_agent(action)
         os.close(reader)
+
+    def _end_earlier(self) -> None:
+        """Ends an agent whose time has passed for the supervisor: this host may have stood still for longer than that."""
+        if self.running:
+            self.kill()
+            self._ended(os.waitpid(self._agent, 0)[1])
 
     def _archive(self) -> str:
         return self._paths.blob(str(self._settings["agent"]))
@@ -309,7 +316,17 @@ class HostNode:
         self._source.look()
         if self._have and not self.running and not self._told and self._source.delivered:
             self._told = True
+            self._note_delivered()
             self._say("ended", attempt=self._attempt.number if self._attempt else 0, status=self._status, left=self._left())
+
+    def _note_delivered(self) -> None:
+        """Notes for later daemons of the run that nothing of an attempt has to be kept."""
+        assert self._attempt is not None and self._source is not None
+        folder = self._attempt.node(self._index)
+        end = read_object(folder.exit)
+        if end and not end.get("unsaved") and not self._source.refused:
+            with suppress(OSError):  # a full disk
+                write_text(f"{folder.path}/{DELIVERED}", "")
 
     def _keep_agent(self) -> None:
         """Lets others see now and then that the agent is in use: a run may last longer than what is not used is kept."""
