@@ -15,6 +15,7 @@ from muster.engines.ssh.options import LOST_AFTER, Site, expanded
 from muster.job.kinds import Wrong
 from muster.job.load import load
 from muster.job.source import JobError
+from muster.launch.start.prepare import prepare
 
 
 @pytest.mark.parametrize(
@@ -107,6 +108,13 @@ def test_hosts_that_cannot_be_meant_are_named(fields: dict[str, object], words: 
 def test_the_only_group_serves_a_job_that_names_none() -> None:
     hosts, problems = choose(load({"command": "true"}).checked(), {"lab": LAB["lab"]})
     assert (hosts.nodes, problems) == (("n1",), [])
+
+
+@pytest.mark.parametrize("python", ["/opt/of/the/hosts/python3", "python-of-the-hosts"])
+def test_the_python_of_a_job_is_that_of_its_hosts(python: str, tmp_path: Path, home: Path) -> None:
+    (tmp_path / "train.py").touch()
+    job = load({"boot": "train.py", "code": str(tmp_path), "python": python, "device": "cpu", "hosts": ["a"]})
+    assert prepare(job, str(home), "ssh").job.python == python
 
 
 def test_a_hostfile_of_mpi_is_read(tmp_path: Path) -> None:
