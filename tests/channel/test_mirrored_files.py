@@ -225,3 +225,40 @@ def test_many_files_of_ranks_keep_neither_topics_nor_logs_from_coming(pair: Pair
     assert {"done.json", "logs/outputs.log"} <= set(found)
     assert sum(name.startswith("results/") for name in found) == 10
     assert "further files" in pair.source.refused
+
+
+def test_links_within_results_arrive_as_links_and_others_do_not(pair: Pair) -> None:
+    pair.connect()
+    (pair.here / "results/epoch-1").mkdir()
+    pair.do("append", "results/epoch-1/model", 10)
+    for name, target in (("latest", "epoch-1"), ("deep/best", "metrics.jsonl"), ("out", "/etc"), ("up", "../plan.json")):
+        (pair.here / "results" / name).symlink_to(target)
+    pair.source.look()
+    pair.move()
+    assert pair.source.delivered
+    links = {path.name: os.readlink(path) for path in pair.there.rglob("*") if path.is_symlink()}
+    assert links == {"latest": "epoch-1", "best": "metrics.jsonl"}
+    assert (pair.there / "results/latest/model").read_bytes() == (pair.here / "results/epoch-1/model").read_bytes()
+    (pair.here / "results/latest").unlink()
+    (pair.here / "results/latest").symlink_to("epoch-2")
+    for _ in range(2):  # on a new connection, too
+        pair.source.look()
+        pair.move()
+        assert os.readlink(pair.there / "results/latest") == "epoch-2"
+        pair.connect()
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        *[("results/x", target) for target in ("/etc/passwd", "..", "a/../../..", "./x", "", "a\0b", "a//b", "x" * 2000)],
+        ("logs/rank-0.log", "rank-1.log"),
+        ("plan.json", "results/x"),
+        ("results/x", None),
+        ("results/x", ["a"]),
+    ],
+)
+def test_a_link_that_no_node_may_make_is_refused(name: str, target: object, pair: Pair) -> None:
+    with pytest.raises(Broken):
+        pair.mirror.take(Frame(frames.OPEN, json.dumps({"number": 1, "name": name, "link": target}).encode()))
+    assert [*pair.there.rglob("*")] == []

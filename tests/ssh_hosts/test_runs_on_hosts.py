@@ -52,6 +52,8 @@ def test_ranks_on_hosts_know_each_other_and_the_run_directory_is_complete(
     train = """
     import os, socket
     print(socket.gethostname(), os.environ["MUSTER_RANK"], os.environ["MASTER_ADDR"], open("data.txt").read())
+    if os.environ["MUSTER_RANK"] == "3":
+        os.symlink("epoch-9", os.environ["MUSTER_RESULTS"] + "/latest")
     """
     view = run_json(
         write_job({**BOOT, "nodes": 2, "devices": 2, "framework": "pytorch"}, **{"train.py": train, "data.txt": "here"})
@@ -62,6 +64,7 @@ def test_ranks_on_hosts_know_each_other_and_the_run_directory_is_complete(
     assert logs == {rank: f"h{1 + rank // 2} {rank} {master} here\n" for rank in range(4)}
     node = run_dir(home).attempt(1).node(1)
     assert {"facts.json", "plan.json", "exit.json", "events.jsonl", "logs"} <= set(os.listdir(node.path))
+    assert os.readlink(f"{node.path}/results/latest") == "epoch-9"
     until(lambda: not machines.records("h1", view["run"]))  # what was delivered is deleted
     assert re.search(r"rank-3 +1 h2 +succeeded", muster("show", "last").stdout)
 

@@ -24,6 +24,7 @@ from muster.channel.stream.names import (
     TOPICS,
     Admitted,
     fingerprint,
+    is_inner_link,
     is_large,
     is_log,
     is_mirrored,
@@ -99,6 +100,8 @@ class Source:
         self._waiting: dict[str, bool] = {}  # files that are sent whole, and whether they are large
         self._unsettled: dict[str, float] = {}  # large files that may be written to, and when they are looked at again
         self._topics: dict[str, None] = {}
+        self._links: dict[str, str] = {}  # that are to be sent, and where they lead
+        self._linked: dict[str, str] = {}  # that were sent
         self._logs: deque[str] = deque()
         self._queued: set[str] = set()  # the names in it
         self._turn = False  # whether a large file comes before the next log
@@ -126,7 +129,7 @@ class Source:
     @property
     def delivered(self) -> bool:
         """True if the other side has all that was there when `look` was called."""
-        pending = self._topics or self._waiting or self._unsettled or self._logs or self._current
+        pending = self._topics or self._links or self._waiting or self._unsettled or self._logs or self._current
         return self._connected and not pending and self._received == self._sent
 
     def look(self) -> None:
@@ -165,18 +168,30 @@ class Source:
             info = os.lstat(f"{self._folder}/{name}")
         except OSError:
             return  # it is gone: the mirror keeps what it has
-        if not stat.S_ISREG(info.st_mode):
+        if not stat.S_ISREG(info.st_mode) and not stat.S_ISLNK(info.st_mode):
+            return
+        if stat.S_ISLNK(info.st_mode) and not is_inner_link(name, self._target(name)):
             return
         if not self._names.admit(name):
             self.refused["further files"] = f"there are more than {MOST_FILES}"
             return
-        if is_log(name):
+        if stat.S_ISLNK(info.st_mode):
+            if (target := self._target(name)) != self._linked.get(name):
+                self._links[name] = target
+        elif is_log(name):
             log = self._offsets.get(name)
             if (log is None or (info.st_size, info.st_mtime_ns) != (log.sent, log.mtime)) and name not in self._queued:
                 self._logs.append(name)
                 self._queued.add(name)
         elif self._stamps.get(name) != _stamp(info):
             self._queue(name, is_large(name, info.st_size))
+
+    def _target(self, name: str) -> str:
+        """Where a link leads; nothing where it is gone."""
+        try:
+            return os.readlink(f"{self._folder}/{name}")
+        except OSError:
+            return ""
 
     def _note_change(self, name: str) -> None:
         """Queues a file that was written to, also a log that looks as before: it may have been rewritten in no time."""
@@ -200,6 +215,8 @@ class Source:
                 data = self._whole(_take_first(self._topics))
             elif self._sent - self._received >= WINDOW:
                 return b""
+            elif self._links:
+                data = self._link(*self._links.popitem())
             elif name := self._first_waiting():
                 del self._waiting[name]
                 data = self._whole(name)
@@ -222,6 +239,11 @@ class Source:
         """The first file that can be sent now: one large file at a time, and the last one apart."""
         busy = self._current is not None
         return next((name for name, large in self._waiting.items() if name != LAST and not (large and busy)), "")
+
+    def _link(self, name: str, target: str) -> bytes:
+        self._linked[name] = target
+        self._numbers += 1
+        return frames.with_object(frames.OPEN, {"number": self._numbers, "name": name, "link": target})
 
     def _whole(self, name: str) -> bytes:
         """A file that is sent whole, unless the other side has it: all of a small one, the beginning of a large one."""
