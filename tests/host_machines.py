@@ -278,6 +278,18 @@ class Machines:
     def unsilence(self, name: str) -> None:
         self.ip(name, "route", "del", "blackhole", self.submitter)
 
+    def freeze(self, name: str) -> None:
+        """Lets a host stand still, as a virtual machine that is paused."""
+        self._signal(name, signal.SIGSTOP)
+
+    def thaw(self, name: str) -> None:
+        self._signal(name, signal.SIGCONT)
+
+    def _signal(self, name: str, number: signal.Signals) -> None:
+        for pid in self.pids(name):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
     def break_connections(self, name: str) -> None:
         """Kills the sessions of a host's ssh server, not the server itself."""
         for pid in self.named(name, "sshd"):

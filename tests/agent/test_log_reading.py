@@ -30,6 +30,16 @@ def test_a_cursor_gives_every_byte_once_while_the_log_grows(log: Path) -> None:
     resumed.close()
 
 
+def test_a_log_that_a_program_truncates_is_followed_from_its_new_beginning(log: Path) -> None:
+    log.write_bytes(b"first generation\n")
+    cursor = Cursor(str(log))
+    assert cursor.read() == b"first generation\n"
+    for text in (b"second\n", b"3rd\n"):
+        log.write_bytes(text)
+        assert (cursor.read(), cursor.read(), cursor.offset) == (text, b"", len(text))
+    cursor.close()
+
+
 @pytest.mark.parametrize(
     ("text", "lines", "expected"),
     [

@@ -15,6 +15,7 @@ from muster.engines.ssh.options import LOST_AFTER, Site, expanded
 from muster.job.kinds import Wrong
 from muster.job.load import load
 from muster.job.source import JobError
+from muster.launch.start.prepare import prepare
 
 
 @pytest.mark.parametrize(
@@ -109,18 +110,29 @@ def test_the_only_group_serves_a_job_that_names_none() -> None:
     assert (hosts.nodes, problems) == (("n1",), [])
 
 
+@pytest.mark.parametrize("python", ["/opt/of/the/hosts/python3", "python-of-the-hosts"])
+def test_the_python_of_a_job_is_that_of_its_hosts(python: str, tmp_path: Path, home: Path) -> None:
+    (tmp_path / "train.py").touch()
+    job = load({"boot": "train.py", "code": str(tmp_path), "python": python, "device": "cpu", "hosts": ["a"]})
+    assert prepare(job, str(home), "ssh").job.python == python
+
+
 def test_a_hostfile_of_mpi_is_read(tmp_path: Path) -> None:
     path = tmp_path / "hosts.txt"
     path.write_text("# the lab\nn1 slots=8\nn[2-3] slots=8  # two more\n\nn1 slots=8\n")
     assert read_hostfile(str(path)) == ["n1", "n2", "n3"]
 
 
-def test_a_hostfile_is_relative_to_the_job_file(muster: Muster, write_job: WriteJob, tmp_path: Path) -> None:
+def test_a_hostfile_is_relative_to_the_job_file_and_hosts_that_are_left_out_are_said(
+    muster: Muster, write_job: WriteJob, tmp_path: Path
+) -> None:
     job = write_job({"command": "true", "hosts": {"hostfile": "hosts.txt"}}, **{"hosts.txt": "n1\nn2\n"})
     said = muster("run", job, "--engine", "ssh", "--dry-run", "--json", cwd=tmp_path.parent)
     assert said.returncode == 0, said.stderr
     assert '"n1"' in said.stdout
     assert "the hostfile has 2 hosts, and `nodes` takes the first 1" in said.stderr
+    listed = muster("run", job, "--engine", "ssh", "--hosts", "n1,n2,n3", "--set", "nodes=2", "--dry-run")
+    assert "`hosts` names 3 hosts, and `nodes` takes the first 2" in listed.stderr
 
 
 def test_hosts_are_named_on_the_command_line(muster: Muster, write_job: WriteJob) -> None:
@@ -197,6 +209,26 @@ def test_other_hosts_keep_what_was_said_of_the_first(before: object, named: str,
 def test_a_mapping_of_hosts_replaces_all_that_was_said_before() -> None:
     hosts = load({"command": "true", "hosts": {"group": "lab", "interface": "ib0"}}, ["hosts={group: other}"]).checked().hosts
     assert (hosts.group, hosts.interface) == ("other", "")
+
+
+@pytest.mark.parametrize("path", ["/data/muster", "~/muster", "~", "muster", "./muster", "~train/muster"])
+@pytest.mark.parametrize("option", ["directory", "shared"])
+def test_a_path_on_the_hosts_begins_at_their_root_or_home(option: str, path: str) -> None:
+    """Another one would be looked for where a program happens to start: the login shell here, the daemon there."""
+    loaded = load({"command": "true", "hosts": {"nodes": ["a"], option: path}})
+    if path.startswith(("/", "~/")) or path == "~":
+        assert getattr(loaded.checked().hosts, option) == path
+    else:
+        [problem] = loaded.problems
+        assert problem.message == f"is `{path}`, which does not begin with `/` or `~/`"
+
+
+def test_a_path_of_a_group_is_refused_before_a_run_exists(muster: Muster, home: Path) -> None:
+    home.mkdir()
+    (home / "config.toml").write_text('[hosts.lab]\nnodes = ["n1"]\nshared = "disk"\n')
+    said = muster("run", "--engine", "ssh", "--", "true")
+    assert said.returncode == 2
+    assert "`hosts.lab.shared` is `disk`, which does not begin with `/` or `~/`" in " ".join(said.stderr.split())
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,12 @@
-"""`muster doctor --hosts` and `muster run --check` on hosts over real ssh: what they have, and what is in the way."""
+"""`muster doctor --hosts` on hosts over real ssh: what they have, and what is in the way."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
-import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,15 +14,18 @@ from typing import Any
 
 import pexpect
 import pytest
-from fake_devices import Gpus, Machine, Npus
+from fake_devices import Gpus, Npus
+from furnished import Furnish, made
+from furnished import furnish as furnish
+from furnished import python_of_h1 as python_of_h1
+from furnished import shown as shown
 
-from conftest import Muster, WriteJob
+from conftest import Muster
 from host_machines import Machines
 
 pytestmark = pytest.mark.long
 
 OnHosts = Callable[..., None]
-Furnish = Callable[[str, Machine], None]
 Ask = Callable[..., dict[str, Any]]
 
 HANGING = "#!/bin/sh\nexec sleep 600\n"
@@ -43,40 +44,6 @@ def ask(muster: Muster) -> Ask:
 
 
 @pytest.fixture
-def furnish(machines: Machines) -> Iterator[Furnish]:
-    """Gives hosts devices, as far as their drivers' tools and files show them: bash of Debian reads .bashrc for ssh."""
-    written: list[Path] = []
-
-    def call(name: str, machine: Machine) -> None:
-        path = machines.home(name) / ".bashrc"
-        path.write_text("".join(f"export {variable}={value}\n" for variable, value in machine.env.items()))
-        written.append(path)
-
-    yield call
-    for path in written:
-        path.unlink()
-
-
-@pytest.fixture
-def shown() -> Iterator[Path]:
-    """A directory that hosts see, too; each has its own /tmp."""
-    path = Path(tempfile.mkdtemp(dir="/var/tmp"))
-    path.chmod(0o755)
-    yield path
-    shutil.rmtree(path)
-
-
-@pytest.fixture
-def python_of_h1(machines: Machines) -> Iterator[str]:
-    """A Python that only h1 has."""
-    path = machines.home("h1") / "python3"
-    path.write_text('#!/bin/sh\nexec python3 "$@"\n')
-    path.chmod(0o755)
-    yield "/root/python3"
-    path.unlink()
-
-
-@pytest.fixture
 def hanging_h2(machines: Machines) -> Iterator[None]:
     """The login shell of h2 never does anything."""
     passwd = machines.home("h2") / "passwd"
@@ -90,12 +57,6 @@ def hanging_h2(machines: Machines) -> Iterator[None]:
     for pid in machines.named("h2", "sleep"):  # a shell that does not read is not told that its session is over
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-
-
-def made(machines: Machines, name: str) -> list[str]:
-    """What Muster has made in a directory of its own on a host."""
-    root = machines.home(name) / "surveyed"
-    return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
 
 
 def test_hosts_that_are_well_are_a_table_in_the_order_of_the_group(
@@ -301,107 +262,3 @@ def test_devices_are_those_that_the_hosts_find_themselves(
     assert "1 × Ascend 910B3\n" in text
     assert "4 × NVIDIA A100-SXM4-40GB\n" in text
     assert "hosts have different devices: 1 × Ascend 910B3 on h1; 4 × NVIDIA A100-SXM4-40GB on h2; none on h3" in text
-
-
-# -- before a run
-
-
-def test_check_names_every_host_that_lacks_something_at_once(
-    machines: Machines, on_hosts: OnHosts, muster: Muster, write_job: WriteJob, furnish: Furnish, shown: Path, home: Path
-) -> None:
-    on_hosts("h1", "h2", "h3", "h4", directory="~/surveyed")
-    furnish("h1", Gpus(shown / "four", 4))
-    furnish("h2", Gpus(shown / "two", 2))
-    machines.power_off("h4")
-    try:
-        job = write_job({"command": "true", "device": "nvidia", "nodes": 4, "devices": 4})
-        done = muster("run", job, "--hosts", "lab", "--check")
-    finally:
-        machines.boot("h4")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "`devices` asks for 4 nvidia devices, and h2 has 2; use fewer" in done.stderr
-    assert "`device` asks for nvidia devices, and h3 has none" in done.stderr
-    assert "`hosts` has h4, which cannot be used: nothing listens at its ssh port" in done.stderr
-    assert "h1 has" not in done.stderr
-    assert "3 problems; nothing was started" in done.stderr
-    assert os.listdir(home) == ["config.toml"]
-    assert len(made(machines, "h1")) == 2, "the folder of blobs, and the agent"
-
-
-def test_check_asks_whether_the_code_fits_on_the_disks(
-    machines: Machines, on_hosts: OnHosts, muster: Muster, write_job: WriteJob
-) -> None:
-    subprocess.run([machines.bin / "ssh", "h1", "mount -t tmpfs -o size=90m tmpfs /mnt"], check=True)
-    try:
-        on_hosts("h1", directory="/mnt/muster")
-        small = muster("run", write_job({"command": "true"}), "--check")
-        job = write_job({"command": "true"}, **{"weights.bin": "x" * (20 << 20)})
-        large = muster("run", job, "--check")
-    finally:
-        subprocess.run([machines.bin / "ssh", "h1", "umount -l /mnt"], check=True)
-    assert small.returncode == 0, small.stderr
-    assert large.returncode == 2
-    assert "`hosts` has h1, which cannot be used: /mnt/muster has" in large.stderr
-
-
-def test_check_asks_for_the_python_of_the_job(
-    on_hosts: OnHosts, muster: Muster, write_job: WriteJob, python_of_h1: str, home: Path
-) -> None:
-    on_hosts("h1", "h2")
-    fields = {"python": python_of_h1, "nodes": 2}
-    done = muster("run", write_job(fields, **{"train.py": "print('never')"}), "--check")
-    assert done.returncode == 2
-    assert f"`python` is /root/python3, which h2 ({platform.machine()}) does not have" in done.stderr
-    assert "which h1" not in done.stderr
-    brought = muster("run", write_job({**fields, "setup": "true"}, **{"train.py": "print('never')"}), "--check")
-    assert brought.returncode == 0
-    assert "h2 has no /root/python3 yet; `setup` or `env` of the job has to bring it" in brought.stderr
-    assert os.listdir(home) == ["config.toml"]
-
-
-def test_check_warns_of_hosts_that_differ(
-    on_hosts: OnHosts, muster: Muster, write_job: WriteJob, furnish: Furnish, shown: Path
-) -> None:
-    on_hosts("h1", "h2")
-    furnish("h1", Gpus(shown / "four", 4))
-    furnish("h2", Gpus(shown / "two", 2))
-    job = write_job({"command": "true", "device": "nvidia", "nodes": 2, "devices": 2, "memory": "900T"})
-    done = muster("run", job, "--check")
-    assert done.returncode == 0, done.stderr
-    assert "hosts have different devices: 4 × NVIDIA A100-SXM4-40GB on h1; 2 × NVIDIA A100-SXM4-40GB on h2" in done.stderr
-    assert "the job asks for 900.0T of memory per node; h1 has" in done.stderr
-    silent = muster("run", job, "--check", "--device", "cpu", "--set", "memory=1G")
-    assert silent.stderr == "", "devices do not matter then"
-
-
-@pytest.mark.parametrize("having", ["both", "one", "none"])
-def test_auto_is_the_kind_that_all_hosts_have(
-    having: str, on_hosts: OnHosts, muster: Muster, write_job: WriteJob, furnish: Furnish, shown: Path, home: Path
-) -> None:
-    on_hosts("h1", "h2")
-    for name in {"both": ("h1", "h2"), "one": ("h2",), "none": ()}[having]:
-        furnish(name, Npus(shown / name, 0, 1))
-    job = write_job({"command": "true", "device": "auto", "nodes": 2})
-    done = muster("run", job, "--dry-run", "--json")
-    if having == "one":
-        assert done.returncode == 2
-        assert "`device` is `auto`, and hosts have different devices: none on h1; 2 × Ascend 910B3 on h2" in done.stderr
-    else:
-        assert json.loads(done.stdout)["job"]["device"] == {"both": "ascend", "none": "cpu"}[having]
-    assert os.listdir(home) == ["config.toml"]
-
-
-def test_auto_names_all_hosts_that_cannot_be_asked(
-    machines: Machines, on_hosts: OnHosts, muster: Muster, write_job: WriteJob, home: Path
-) -> None:
-    on_hosts("h1", "stranger@h2", "h9")
-    done = muster("run", write_job({"command": "true", "device": "auto", "nodes": 3}))
-    assert done.returncode == 2
-    assert "`hosts` has stranger@h2, which cannot be used: it does not accept your key" in done.stderr
-    assert "`hosts` has h9, which cannot be used: its name cannot be resolved" in done.stderr
-    assert os.listdir(home) == ["config.toml"]
-
-
-def test_a_named_device_asks_no_host_before_the_run(on_hosts: OnHosts, muster: Muster, write_job: WriteJob) -> None:
-    on_hosts("h9")
-    assert muster("run", write_job({"command": "true"}), "--dry-run").returncode == 0

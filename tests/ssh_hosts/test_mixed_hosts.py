@@ -160,3 +160,22 @@ def test_hosts_with_different_pythons_run_a_job_together(
     view = run_json(write_job(fields, **{"train.py": train}))
     assert view["state"] == "succeeded", view["reason"]
     assert [Path(rank["log"]).read_text().strip() for rank in view["attempts"][0]["ranks"]] == [*chosen.values()]
+
+
+def test_hosts_with_different_architectures_run_a_job_and_are_named(
+    machines: Machines, on_hosts: OnHosts, muster: Muster, run_json: RunJson, write_job: WriteJob
+) -> None:
+    """All that the Python of h2 starts sees a machine of 32 bits."""
+    on_hosts("h1", "h2", "h3")
+    program = machines.home("h2") / "narrow/python3"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text('#!/bin/sh\nexec setarch i686 /usr/bin/python3 "$@"\n')
+    program.chmod(0o755)
+    machines.set_environment("h2", PATH="/root/narrow:/usr/local/bin:/usr/bin:/bin")
+    job = write_job({"command": "uname -m", "nodes": 3, "device": "cpu"})
+    named = f"hosts have different CPU architectures: {os.uname().machine} on h1, h3; i686 on h2"
+    assert named in muster("run", job, "--check").stderr
+    view = run_json(job)
+    assert (view["state"], view["warnings"]) == ("succeeded", [named]), view["reason"]
+    assert [Path(rank["log"]).read_text().strip() for rank in view["attempts"][0]["ranks"]][1] == "i686"
+    assert named in muster("show", "last").stdout

@@ -1,4 +1,5 @@
-"""Hosts whose network, sshd, power and submitter fail at random: nothing is left running, nothing that arrived is lost.
+"""Network, sshd, power and submitter fail at random, and hosts stand still: nothing is left running, nothing that arrived is
+lost.
 
 `make chaos` and CI make 50 trials, MUSTER_CHAOS sets another number, or a range such as 50-99; a failed one is repeated with
 `-k "[SEED]"`.
@@ -69,7 +70,9 @@ class Trial:
 
     def break_something(self) -> None:
         host = self.random.choice(["h1", "h2"])
-        how = self.random.choice(["network", "network", "silence", "sessions", "sshd", "supervisor", "power", "long power"])
+        how = self.random.choice(
+            ["network", "network", "silence", "sessions", "sshd", "supervisor", "power", "long power", "freeze"]
+        )
         if how == "network":
             self.machines.cut(host)
             time.sleep(self.random.choice([0.1, 1, 3, 9]))
@@ -78,6 +81,10 @@ class Trial:
             self.machines.silence(host)
             time.sleep(self.random.choice([1, 3, 9]))
             self.machines.unsilence(host)
+        elif how == "freeze":
+            self.machines.freeze(host)
+            time.sleep(self.random.choice([1, 9]))
+            self.machines.thaw(host)
         elif how == "sessions":
             self.machines.break_connections(host)
         elif how == "sshd":

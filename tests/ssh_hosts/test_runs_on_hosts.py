@@ -52,6 +52,8 @@ def test_ranks_on_hosts_know_each_other_and_the_run_directory_is_complete(
     train = """
     import os, socket
     print(socket.gethostname(), os.environ["MUSTER_RANK"], os.environ["MASTER_ADDR"], open("data.txt").read())
+    if os.environ["MUSTER_RANK"] == "3":
+        os.symlink("epoch-9", os.environ["MUSTER_RESULTS"] + "/latest")
     """
     view = run_json(
         write_job({**BOOT, "nodes": 2, "devices": 2, "framework": "pytorch"}, **{"train.py": train, "data.txt": "here"})
@@ -62,6 +64,7 @@ def test_ranks_on_hosts_know_each_other_and_the_run_directory_is_complete(
     assert logs == {rank: f"h{1 + rank // 2} {rank} {master} here\n" for rank in range(4)}
     node = run_dir(home).attempt(1).node(1)
     assert {"facts.json", "plan.json", "exit.json", "events.jsonl", "logs"} <= set(os.listdir(node.path))
+    assert os.readlink(f"{node.path}/results/latest") == "epoch-9"
     until(lambda: not machines.records("h1", view["run"]))  # what was delivered is deleted
     assert re.search(r"rank-3 +1 h2 +succeeded", muster("show", "last").stdout)
 
@@ -157,18 +160,25 @@ def test_a_host_whose_power_is_cut_is_named(
     assert f"may be missing: its host did not come back; see h2:~/.muster/nodes/1/runs/{live.run.id}" in warning
 
 
-def test_a_host_that_comes_back_after_a_power_cut_still_gives_what_it_has(
-    machines: Machines, on_hosts: Callable[..., None], command: list[str], write_job: WriteJob
+@pytest.mark.parametrize("unwritten", [False, True])
+def test_a_host_that_comes_back_after_a_power_cut_still_gives_what_it_has_and_takes_nothing_back(
+    unwritten: bool, machines: Machines, on_hosts: Callable[..., None], command: list[str], write_job: WriteJob
 ) -> None:
+    """Its disk may lack what was written shortly before, although it had arrived here."""
     on_hosts(lost_after="30s")
     with Live(command, write_job({**BOOT, "nodes": 2, "grace": "1s"}, **{"train.py": COUNTING})) as live:
         until(lambda: live.logs().count("line 50\n") == 2)
         machines.power_off("h2")
+        if unwritten:
+            [record] = machines.records("h2", live.run.id)
+            os.truncate(record / "attempts/1/nodes/1/logs/rank-1.log", 100)
         machines.boot("h2")
         view = live.end()
     assert view["state"] == "lost"
     assert "h2" in view["reason"]
     assert "line 50\n" in Path(live.run.attempt(1).node(1).log("rank-1")).read_text()
+    named = "logs/rank-1.log (less of it is left there than had arrived here before)"
+    assert any(named in warning for warning in view["warnings"]) is unwritten, view["warnings"]
 
 
 def test_a_supervisor_that_is_started_again_takes_its_agents_over(

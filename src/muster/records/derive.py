@@ -16,7 +16,7 @@ from muster.records.run_view import AttemptOutcome, Cause, Failure, RunView, Sta
 from muster.records.state import AttemptRecord, Record, read, recorded
 from muster.records.status import Status
 from muster.records.text import failures as failure_text
-from muster.records.warnings import left_on_hosts, separate
+from muster.records.warnings import left_on_hosts, separate, unlike_hosts
 
 IN_VAIN = 5  # times that a run is cut off before a rank has started, and goes on all the same
 HELD = "held"  # the phase of a failed run whose nodes are kept for debugging
@@ -218,6 +218,7 @@ def final(record: Record, status: Status | None = None) -> RunView:
 def _warnings(record: Record) -> Iterator[str]:
     if record.attempts and (warning := separate(record.attempts[-1].dir, record.job)):
         yield warning
+    yield from unlike_hosts(record.events)
     yield from left_on_hosts(record.events)
 
 

@@ -21,7 +21,7 @@ class Cursor:
         self._descriptor: int | None = None
 
     def read(self, size: int = CHUNK) -> bytes:
-        """Returns the bytes that follow; none while there are no more."""
+        """Returns the bytes that follow; none while there are no more. A log that was truncated begins anew."""
         if self._descriptor is None:
             try:
                 with open_regular(self.path) as file:
@@ -29,6 +29,9 @@ class Cursor:
             except OSError:  # not there yet, or a rank has put something else in its place
                 return b""
         data = os.pread(self._descriptor, size, self.offset)
+        if not data and os.fstat(self._descriptor).st_size < self.offset:
+            self.offset = 0
+            data = os.pread(self._descriptor, size, 0)
         self.offset += len(data)
         return data
 

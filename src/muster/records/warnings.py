@@ -1,4 +1,4 @@
-"""Warnings about a run that may have succeeded: ranks that trained apart, files left on hosts, keys that it can read."""
+"""Warnings about a run that may have succeeded: ranks that trained apart, unlike hosts, files left there, exposed keys."""
 
 from __future__ import annotations
 
@@ -73,6 +73,22 @@ def left_on_hosts(events: Iterable[dict[str, Any]]) -> Iterator[str]:
             more = (whole(event.get("count")) or 0) - len(shown)
             named = ", ".join(shown) + (f" and {more} more" if more > 0 else "")
             yield f"not all that node {event.get('node')} wrote is here: {named}; the rest is in {place}, for 14 days"
+
+
+def unlike_hosts(events: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Warns of a run on hosts with different CPU architectures, on which its programs may not be the same."""
+    having: dict[str, dict[str, None]] = {}
+    for event in events:
+        if event["event"] == "host" and event.get("machine"):
+            having.setdefault(printable(str(event["machine"])), {})[printable(str(event.get("host")))] = None
+    if len(having) > 1:
+        named = "; ".join(f"{machine} on {_some(list(hosts))}" for machine, hosts in having.items())
+        yield f"hosts have different CPU architectures: {named}"
+
+
+def _some(hosts: list[str]) -> str:
+    more = f" and {len(hosts) - MOST_PLACES} more" if hosts[MOST_PLACES:] else ""
+    return ", ".join(hosts[:MOST_PLACES]) + more
 
 
 def exposed_keys(run: RunDir) -> str | None:

@@ -17,6 +17,7 @@ from muster.channel.stream.names import (
     TOPICS,
     Admitted,
     fingerprint,
+    is_inner_link,
     is_large,
     is_log,
     is_mirrored,
@@ -115,6 +116,9 @@ class Mirror:
             self._end_generation(name)
         else:
             self._drop_earlier(name)
+        if "link" in opened:
+            self._link(name, path, opened["link"])
+            return
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             if is_log(name):
@@ -127,6 +131,19 @@ class Mirror:
             self._targets[number] = _Target(name, path, "", -1, size if isinstance(size, int) else 0)
         if is_log(name):
             self._logs[name] = number
+
+    def _link(self, name: str, path: str, target: object) -> None:
+        """Makes a link, which leads no further than to other results of the node."""
+        if not isinstance(target, str) or not is_inner_link(name, target):
+            raise Broken("a link that no node may make")
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            _check_place(path)
+            temporary = temporary_name(f"{os.path.dirname(path)}/")
+            os.symlink(target, temporary)
+            os.rename(temporary, path)
+        except OSError as error:
+            self._refuse_misplaced(name, error)
 
     def _refuse_misplaced(self, name: str, error: OSError) -> None:
         """Refuses a file that has no place here by its name. Raises the error where it is another one."""

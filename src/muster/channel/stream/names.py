@@ -57,6 +57,13 @@ def _length(name: str) -> int:
         return 0
 
 
+def is_inner_link(name: str, target: str) -> bool:
+    """True for a link in results that leads further down there, whatever other links of this kind are on its way."""
+    parts = target.split("/")
+    proper = name.startswith("results/") and all(part not in ("", ".", "..") and "\0" not in part for part in parts)
+    return proper and 0 < _length(target) <= LONGEST
+
+
 def is_log(name: str) -> bool:
     """True if a file only grows: it is sent by offset, all others whole."""
     return name.endswith((".log", ".jsonl"))

@@ -24,6 +24,7 @@ from muster.channel.stream.names import (
     TOPICS,
     Admitted,
     fingerprint,
+    is_inner_link,
     is_large,
     is_log,
     is_mirrored,
@@ -32,10 +33,12 @@ from muster.channel.stream.names import (
 )
 from muster.dataclass import dataclass
 from muster.linux.watch import Watch
+from muster.records.layout import NODE_FILES
 from muster.records.text.units import size
 from muster.records.untrusted import open_regular
 
 WINDOW = 1 << 20  # bytes on their way: more would keep what is urgent waiting
+LESS = "less of it is left there than had arrived here before"
 SETTLED = 2.0  # seconds after the last change, before a large file is sent while ranks run
 
 
@@ -63,8 +66,13 @@ class _Log:
 
 
 class Source:
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, salvaged: bool = False) -> None:
+        """With `salvaged`, nobody writes any more, and the machine may have lost its power, with what was not on its disk yet.
+
+        Nothing that the other side has is replaced by less then.
+        """
         self._folder = folder
+        self._salvaged = salvaged
         self._watch = Watch()
         self._names = Admitted()
         self.refused: dict[str, str] = {}  # files that are not sent, and why
@@ -92,6 +100,8 @@ class Source:
         self._waiting: dict[str, bool] = {}  # files that are sent whole, and whether they are large
         self._unsettled: dict[str, float] = {}  # large files that may be written to, and when they are looked at again
         self._topics: dict[str, None] = {}
+        self._links: dict[str, str] = {}  # that are to be sent, and where they lead
+        self._linked: dict[str, str] = {}  # that were sent
         self._logs: deque[str] = deque()
         self._queued: set[str] = set()  # the names in it
         self._turn = False  # whether a large file comes before the next log
@@ -119,7 +129,7 @@ class Source:
     @property
     def delivered(self) -> bool:
         """True if the other side has all that was there when `look` was called."""
-        pending = self._topics or self._waiting or self._unsettled or self._logs or self._current
+        pending = self._topics or self._links or self._waiting or self._unsettled or self._logs or self._current
         return self._connected and not pending and self._received == self._sent
 
     def look(self) -> None:
@@ -158,18 +168,30 @@ class Source:
             info = os.lstat(f"{self._folder}/{name}")
         except OSError:
             return  # it is gone: the mirror keeps what it has
-        if not stat.S_ISREG(info.st_mode):
+        if not stat.S_ISREG(info.st_mode) and not stat.S_ISLNK(info.st_mode):
+            return
+        if stat.S_ISLNK(info.st_mode) and not is_inner_link(name, self._target(name)):
             return
         if not self._names.admit(name):
             self.refused["further files"] = f"there are more than {MOST_FILES}"
             return
-        if is_log(name):
+        if stat.S_ISLNK(info.st_mode):
+            if (target := self._target(name)) != self._linked.get(name):
+                self._links[name] = target
+        elif is_log(name):
             log = self._offsets.get(name)
             if (log is None or (info.st_size, info.st_mtime_ns) != (log.sent, log.mtime)) and name not in self._queued:
                 self._logs.append(name)
                 self._queued.add(name)
         elif self._stamps.get(name) != _stamp(info):
             self._queue(name, is_large(name, info.st_size))
+
+    def _target(self, name: str) -> str:
+        """Where a link leads; nothing where it is gone."""
+        try:
+            return os.readlink(f"{self._folder}/{name}")
+        except OSError:
+            return ""
 
     def _note_change(self, name: str) -> None:
         """Queues a file that was written to, also a log that looks as before: it may have been rewritten in no time."""
@@ -193,6 +215,8 @@ class Source:
                 data = self._whole(_take_first(self._topics))
             elif self._sent - self._received >= WINDOW:
                 return b""
+            elif self._links:
+                data = self._link(*self._links.popitem())
             elif name := self._first_waiting():
                 del self._waiting[name]
                 data = self._whole(name)
@@ -216,6 +240,11 @@ class Source:
         busy = self._current is not None
         return next((name for name, large in self._waiting.items() if name != LAST and not (large and busy)), "")
 
+    def _link(self, name: str, target: str) -> bytes:
+        self._linked[name] = target
+        self._numbers += 1
+        return frames.with_object(frames.OPEN, {"number": self._numbers, "name": name, "link": target})
+
     def _whole(self, name: str) -> bytes:
         """A file that is sent whole, unless the other side has it: all of a small one, the beginning of a large one."""
         try:
@@ -228,6 +257,10 @@ class Source:
         if info.st_size > most:
             file.close()
             self.refused[name] = f"it is larger than {size(most)}"
+            return b""
+        if self._salvaged and info.st_size < (min(self._had(name), 1) if name in NODE_FILES else self._had(name)):
+            file.close()
+            self.refused[name] = LESS
             return b""
         if is_large(name, info.st_size):
             return self._open_large(name, file, info)
@@ -289,7 +322,11 @@ class Source:
                 descriptor, begin, log = file.fileno(), b"", self._offsets.get(name)
                 info = os.fstat(descriptor)
                 if log is None:  # new on this connection
-                    begin, log = self._begin(name, descriptor, self._common(name, info.st_size))
+                    offset = self._common(name, info.st_size)
+                    if self._salvaged and offset < self._had(name):
+                        self.refused[name] = LESS
+                        return b""
+                    begin, log = self._begin(name, descriptor, offset)
                 data = os.pread(descriptor, len(log.tail) + PIECE, log.sent - len(log.tail))
                 same = data.startswith(log.tail) and os.pread(descriptor, len(log.head), 0) == log.head
                 if not same:  # truncated, and perhaps grown again: a new generation
@@ -312,10 +349,13 @@ class Source:
 
     def _common(self, name: str, size: int) -> int:
         """How much of a log the other side has: all that it says, if that ends as this log does there."""
+        had = self._had(name)
+        return had if had <= size and _same(self._have.get(name), fingerprint(self._folder, name, had)) else 0
+
+    def _had(self, name: str) -> int:
+        """The bytes of a file that the other side says it has."""
         have = self._have.get(name)
-        if not isinstance(have, list) or len(have) != 2 or not isinstance(have[0], int) or not 0 <= have[0] <= size:
-            return 0
-        return have[0] if _same(have, fingerprint(self._folder, name, have[0])) else 0
+        return max(0, have[0]) if isinstance(have, list) and len(have) == 2 and isinstance(have[0], int) else 0
 
 
 def _stamp(info: os.stat_result) -> tuple[int, int, int]:

@@ -45,9 +45,11 @@ class Ssh(OwnSupervisor):
             return job
         if hosts.lost_after is not None and hosts.lost_after < SHORTEST:
             say(f"`lost_after` is shorter than {SHORTEST:g} s: a busy network may take hosts for lost")
-        listed = len(groups.meant(job.hosts, self._groups)[0].nodes) if job.hosts and job.hosts.hostfile else 0
-        if listed > len(hosts.nodes):
-            say(f"the hostfile has {listed} hosts, and `nodes` takes the first {len(hosts.nodes)}")
+        if job.hosts and (job.hosts.hostfile or job.hosts.nodes):
+            listed = len(groups.meant(job.hosts, self._groups)[0].nodes)
+            where = "the hostfile has" if job.hosts.hostfile else "`hosts` names"
+            if listed > len(hosts.nodes):
+                say(f"{where} {listed} hosts, and `nodes` takes the first {len(hosts.nodes)}")
         if job.device == "auto":
             kind = fitness.common_kind(self._reports(hosts)[: job.nodes])
             job = replace(job, device=kind or "auto")  # where they differ, `impossible` says so

@@ -117,6 +117,19 @@ class HostNames(Kind):
         return {"type": "array", "items": {"type": SCALAR, "pattern": r"\S"}, "minItems": 1}
 
 
+class HostPath(Line):
+    """A path on the hosts, where no directory is the current one of a run."""
+
+    words = "a path on the hosts such as `/data/muster` or `~/muster`"
+    pattern = r"^(/|~(/|$))[^\x00-\x1f\x7f]*$"
+
+    def read(self, item: Item) -> str:
+        path = super().read(item)
+        if not re.match(self.pattern, path):
+            raise Wrong(f"is `{_short(path)}`, which does not begin with `/` or `~/`", f"write {self.words}")
+        return path
+
+
 @dataclass(frozen=True)
 class Common:
     """What a job and a group of hosts can both say."""
@@ -124,8 +137,8 @@ class Common:
     nodes: tuple[str, ...] = declared(HostNames(), (), "The hosts, in the order of the nodes.")
     interface: str = declared(Line(), "", "The network interface whose address the ranks use, such as `ib0`.")
     python: str = declared(Line(), "", "The Python, 3.9 or newer, that runs Muster's agent on the hosts.")
-    directory: str = declared(Line(), "", f"Where agent, code and records lie on the hosts; without it `{DIRECTORY}`.")
-    shared: str = declared(Line(), "", "A directory that all of these hosts see; what nodes share lies there.")
+    directory: str = declared(HostPath(), "", f"Where agent, code and records lie on the hosts; without it `{DIRECTORY}`.")
+    shared: str = declared(HostPath(), "", "A directory that all of these hosts see; what nodes share lies there.")
     ssh: bool | None = declared(Flag(), None, "Whether nodes of a run may reach each other by ssh.")
     namespaces: bool | None = declared(Flag(), None, "Whether agents may put their nodes into namespaces.")
     lost_after: float | None = declared(

@@ -56,6 +56,7 @@ def prepare(
     `account` is the user whose processes the ranks will be, where this process is root's. Raises JobError with all problems.
     """
     found = preview(loaded, home, engine, say, account)
+    loaded = replace(loaded, problems=())  # those that it has are of no concern to this engine, as a Python is that hosts have
     loaded.with_findings(found.engine.admit(found.job, say)).checked()
     if found.job.outputs or found.job.log_url:
         from muster.launch.start import outputs

@@ -55,6 +55,7 @@ class Node:
     parser: Parser = field(default_factory=Parser)
     place: Place | None = None
     address: str = ""
+    machine: str = ""  # its CPU architecture
     ahead: float = 0.0  # seconds by which its clock is ahead of this machine's
     ready: bool = False
     asked: bool = False  # for its devices, without an answer so far
@@ -109,7 +110,8 @@ class SshSite(OwnSite):
         elif all(node.held for node in self._nodes):
             self._check_addresses()
             for node in self._nodes:
-                self.events.add("host", node=node.index, host=node.spec, address=node.address)
+                own = {"address": node.address, "machine": node.machine}
+                self.events.add("host", node=node.index, host=node.spec, **own)
             return True
         else:
             self._hold()
@@ -270,6 +272,7 @@ class SshSite(OwnSite):
         node.trouble = ""
         if not node.name or node.name.replace(".", "").isdigit() or ":" in node.name:
             node.name = _host_name(hello.get("host")) or node.name
+        node.machine = _host_name(hello.get("machine"))
         node.place = Place.from_json(hello["place"])
         if self._attempt is None:  # what was said to it may be lost, and it has let its devices go
             node.ready = node.asked = node.held = False

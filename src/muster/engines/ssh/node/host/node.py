@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import signal
-import tarfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,7 +17,6 @@ from muster.agent.supervisor import device_locks
 from muster.agent.supervisor.site import Assignment
 from muster.agent.tools import Tools
 from muster.channel.directory import DirectorySupervisor
-from muster.channel.stream import frames
 from muster.channel.stream.frames import Broken, Frame
 from muster.channel.stream.source import Source
 from muster.dataclass import replace
@@ -27,17 +24,19 @@ from muster.devices import resolve
 from muster.engines.local.node.leftovers import kill_marked
 from muster.engines.ssh.node import addresses
 from muster.engines.ssh.node.host.agent import run_agent
+from muster.engines.ssh.node.host.code import Code
 from muster.engines.ssh.node.host.paths import HostPaths, prune
 from muster.job import Job
 from muster.linux import keys, syscalls
 from muster.linux.held_signals import held
 from muster.linux.signals import reap_children
 from muster.linux.watch import readable
-from muster.records.files import delete_tree, read_object, temporary_name, write_json, write_text
+from muster.records.files import delete_tree, read_object, write_json, write_text
 from muster.records.layout import AttemptDir, run_dir
 from muster.records.run_view import Cause, Stop
 from muster.storage.settings import Access, Settings
 
+DELIVERED = "delivered"  # a file in the directory of an attempt's node
 SHOWN = 20  # files that are named of those that cannot be sent
 USED = 3600.0  # seconds after which the agent is said to be in use again
 KILL_LIMIT = 10.0  # for an agent to end after its ranks' grace
@@ -56,7 +55,7 @@ class HostNode:
         self._place = addresses.here()
         self._job: Job | None = None
         self._settings: Mapping[str, Any] = {}
-        self._blob: Any = None  # a file that is being received
+        self._code = Code(paths, say)
         self._queue: device_locks.Queue | None = None
         self._devices: device_locks.Held | None = None
         self._look_again: float | None = None  # for devices that others have
@@ -85,11 +84,10 @@ class HostNode:
 
     @property
     def disposable(self) -> bool:
-        """True if nothing is left here that the supervisor's side or a store does not have."""
-        if self._source is None or self._attempt is None:
-            return True
-        end = read_object(self._attempt.node(self._index).exit)
-        return self._told and bool(end) and not end.get("unsaved") and not self._source.refused
+        """True if nothing is left here of any attempt that the supervisor's side or a store does not have."""
+        run = self._paths.run
+        folders = [run.attempt(number).node(self._index).path for number in run.attempt_numbers()]
+        return all(os.path.exists(f"{folder}/{DELIVERED}") for folder in folders if os.path.isdir(folder))
 
     @property
     def polling(self) -> bool:
@@ -101,16 +99,12 @@ class HostNode:
 
     def hello(self) -> dict[str, Any]:
         attempt = self._attempt.number if self._attempt else 0
-        place = self._place.to_json()
-        return {"host": os.uname().nodename, "place": place, "attempt": attempt, "running": self.running}
+        place, system = self._place.to_json(), os.uname()
+        own = {"host": system.nodename, "machine": system.machine, "place": place}
+        return {**own, "attempt": attempt, "running": self.running}
 
     def disconnected(self) -> None:
-        if self._blob is not None:  # it is sent anew, under another name
-            with suppress(OSError):  # a full disk
-                self._blob.close()
-            with suppress(OSError):
-                os.unlink(self._blob.name)
-            self._blob = None
+        self._code.drop()
         self._have = False
         if not self.started:  # its submitter may be gone, and others wait
             self.let_go()
@@ -132,7 +126,12 @@ class HostNode:
             environment.replace({**own, **given["environment"], keys.VARIABLE: found})
             syscalls.adopt_orphans()
             prune(self._paths)
-        self._unpack()
+        self._code.unpack(str(self._settings["code"]))
+
+    def take_blob(self, frame: Frame) -> None:
+        """Takes in a piece of the code."""
+        self._known_job()
+        self._code.take(frame)
 
     def _keys(self, given: Mapping[str, str], certificates: Mapping[str, str]) -> dict[str, str]:
         """The keys of the run, with the settings of storage as they are on this host; `certificates` are texts of files."""
@@ -154,39 +153,6 @@ class HostNode:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             os.symlink(target, path)
         os.makedirs(target, 0o700, exist_ok=True)
-
-    def _unpack(self) -> None:
-        """Makes the code of the run from its archive, or asks for that."""
-        digest = str(self._settings["code"])
-        path = self._paths.blob(digest)
-        if not os.path.isdir(self._paths.code):
-            try:
-                with open(path, "rb") as file:
-                    if _digest(file) != digest:
-                        raise FileNotFoundError(path)
-                    file.seek(0)
-                    temporary = temporary_name(self._paths.code)
-                    _extract(file, temporary)
-                os.utime(path)
-                os.rename(temporary, self._paths.code)
-            except FileNotFoundError:
-                self._say("need", blob=digest)
-                return
-        self._say("ready")
-
-    def take_blob(self, frame: Frame) -> None:
-        path = self._paths.blob(str(self._settings["code"]))
-        if frame.kind == frames.DATA:
-            if self._blob is None:
-                self._blob = open(temporary_name(path), "wb")  # noqa: SIM115 - it is closed when the last piece has come
-            self._blob.write(frame.piece)
-            return
-        if self._blob is None:
-            raise Broken("the end of nothing")
-        self._blob.close()
-        os.rename(self._blob.name, path)
-        self._blob = None
-        self._unpack()
 
     # -- devices and address
 
@@ -249,6 +215,7 @@ class HostNode:
         """Starts the agent of an attempt; `nodes` are names and addresses, `left` the seconds of the time limit."""
         if self._attempt is not None and self._attempt.number == attempt:
             return  # said again on a new connection
+        self._end_earlier()
         if os.path.isdir(self._paths.run.attempt(attempt).node(self._index).path):  # by an earlier daemon, which was killed
             self._take_up(attempt)
             return
@@ -275,16 +242,22 @@ class HostNode:
                 agent_process.be_agent(action)
         os.close(reader)
 
+    def _end_earlier(self) -> None:
+        """Ends an agent whose time has passed for the supervisor: this host may have stood still for longer than that."""
+        if self.running:
+            self.kill()
+            self._ended(os.waitpid(self._agent, 0)[1])
+
     def _archive(self) -> str:
         return self._paths.blob(str(self._settings["agent"]))
 
-    def _look_at(self, attempt: int) -> None:
-        """Makes an attempt the one whose files are sent."""
+    def _look_at(self, attempt: int, salvaged: bool = False) -> None:
+        """Makes an attempt the one whose files are sent; `salvaged` are those of an earlier daemon."""
         if self._source is not None:
             self._source.close()
         self._attempt = self._paths.run.attempt(attempt)
         os.makedirs(self._attempt.node(self._index).logs, exist_ok=True)
-        self._source = Source(self._attempt.node(self._index).path)
+        self._source = Source(self._attempt.node(self._index).path, salvaged)
         self._channel, self._announced = None, set()
         self._status, self._told, self._kill_at, self._cut, self._have = None, False, None, False, False
         self._say("attempt", attempt=attempt)
@@ -299,7 +272,7 @@ class HostNode:
     def _take_up(self, attempt: int) -> None:
         """Sends what is left of an attempt of an earlier daemon, which was killed; nobody writes to it any more."""
         self._kill_left()
-        self._look_at(attempt)
+        self._look_at(attempt, salvaged=True)
         assert self._source is not None
         self._source.finish()
 
@@ -343,7 +316,17 @@ class HostNode:
         self._source.look()
         if self._have and not self.running and not self._told and self._source.delivered:
             self._told = True
+            self._note_delivered()
             self._say("ended", attempt=self._attempt.number if self._attempt else 0, status=self._status, left=self._left())
+
+    def _note_delivered(self) -> None:
+        """Notes for later daemons of the run that nothing of an attempt has to be kept."""
+        assert self._attempt is not None and self._source is not None
+        folder = self._attempt.node(self._index)
+        end = read_object(folder.exit)
+        if end and not end.get("unsaved") and not self._source.refused:
+            with suppress(OSError):  # a full disk
+                write_text(f"{folder.path}/{DELIVERED}", "")
 
     def _keep_agent(self) -> None:
         """Lets others see now and then that the agent is in use: a run may last longer than what is not used is kept."""
@@ -400,17 +383,3 @@ class HostNode:
         if self._job is None:
             raise Broken("a message before the run")
         return self._job
-
-
-def _digest(file: Any) -> str:
-    digest = hashlib.sha256()
-    while piece := file.read(1 << 20):
-        digest.update(piece)
-    return digest.hexdigest()
-
-
-def _extract(file: Any, folder: str) -> None:
-    """Unpacks an archive whose digest was checked: it is the one that the supervisor made."""
-    os.makedirs(folder, 0o700)
-    with tarfile.open(fileobj=file, mode="r:") as archive:
-        archive.extractall(folder)
