@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from portal_server import Portal, logged_in, member, need_portal, portal
 
 from browser import browser
+from muster.server.runs.series.thinned import Grid
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -33,6 +34,18 @@ boot: train.py
 sample: 0
 env: {{PIXEL: "{PIXEL}"}}
 """
+
+
+def test_the_mean_of_ranks_that_report_at_different_steps_is_one_line_without_jumps() -> None:
+    fast = [(step, 90.0) for step in (10, 20, 30)]
+    slow = [(step, 30.0) for step in (13, 26, 39)]
+    grid = Grid.over([step for step, _ in [*fast, *slow]])
+    assert grid.mean([fast, fast, slow]) == ([10, 13, 20, 26, 30], [90.0, 70.0, 70.0, 70.0, 70.0])
+    assert grid.mean([[(0, 2.0), (10, 4.0)], [(5, 0.0)]]) == ([0, 5, 10], [2.0, 1.5, 4.0])  # as many as go on
+    assert grid.mean([[(1, 1.0)], [(2, 2.0)], [(3, 3.0)]]) == ([1, 2, 3], [1.0, 2.0, 3.0])
+    many = [[(step / 7 + rank / 100, float(rank)) for step in range(5000)] for rank in range(3)]
+    places, values = Grid.over([place for line in many for place, _ in line]).mean(many)
+    assert len(places) <= 301 and set(values) == {1.0}
 
 
 def test_metrics_are_drawn_by_rank_node_and_mean_and_stragglers_are_marked(browser: Browser, portal: Portal) -> None:

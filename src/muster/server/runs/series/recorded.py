@@ -76,23 +76,22 @@ def _chart(name: str, metric: _Metric, job: Job, by: By, start: float, left_out:
     grid = Grid.over([place for of_rank in points.values() for place, _ in of_rank])
     slow = _slow(points, job.metric(name).better)
     groups = _groups(points, job, by, slow)
-    lines = [
-        Line(kind, index, *grid.averaged(members), slow=kind == "rank" and index in slow) for kind, index, members in groups
-    ]
+    lines = [Line(kind, index, *grid.mean(members), slow=kind == "rank" and index in slow) for kind, index, members in groups]
     drawn = {line.index for line in lines} if by == "rank" else set(points)
     unseen = left_out + (len(points) - len(drawn) if by == "rank" else 0)
     return Chart(name, metric.unit, "step" if metric.stepped else "time", lines, sorted(slow), unseen)
 
 
-def _groups(points: dict[int, list[Point]], job: Job, by: By, slow: set[int]) -> list[tuple[str, int, list[Point]]]:
+def _groups(points: dict[int, list[Point]], job: Job, by: By, slow: set[int]) -> list[tuple[str, int, list[list[Point]]]]:
+    """The lines of a chart: kind, number, and the points of each of its ranks."""
     if by == "rank":
         shown = sorted({*_some(list(points), LINES - min(len(slow), LINES // 2)), *sorted(slow)[: LINES // 2]})
-        return [("rank", rank, points[rank]) for rank in shown]
+        return [("rank", rank, [points[rank]]) for rank in shown]
     if by == "mean":
-        return [("mean", 0, [point for of_rank in points.values() for point in of_rank])]
-    nodes: dict[int, list[Point]] = {}
+        return [("mean", 0, list(points.values()))]
+    nodes: dict[int, list[list[Point]]] = {}
     for rank, of_rank in points.items():
-        nodes.setdefault(rank // max(1, job.ranks_per_node), []).extend(of_rank)
+        nodes.setdefault(rank // max(1, job.ranks_per_node), []).append(of_rank)
     return [("node", node, nodes[node]) for node in _some(sorted(nodes), LINES)]
 
 

@@ -2,7 +2,7 @@
 
 import math
 import os
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -67,6 +67,32 @@ class Grid:
                 sums[at] = (total + value, count + 1)
         order = sorted(sums)
         return order, [sums[at][0] / sums[at][1] for at in order]
+
+    def mean(self, members: Iterable[Iterable[Point]]) -> tuple[list[float], list[float]]:
+        """The mean of several lines wherever at least half of them go on, in order.
+
+        Ranks that report at different steps, and nodes that are sampled at different times, are interpolated between their
+        own points: the line would jump between them otherwise.
+        """
+        lines = [line for points in members if (line := self.averaged(points))[0]]
+        if len(lines) == 1:
+            return lines[0]
+        order = sorted({place for places, _ in lines for place in places})
+        found: dict[float, list[float]] = {}
+        for places, values in lines:
+            for place in order[bisect_left(order, places[0]) : bisect_right(order, places[-1])]:
+                found.setdefault(place, []).append(_between(places, values, place))
+        kept = [place for place in order if 2 * len(found[place]) >= len(lines)] or order
+        return kept, [sum(found[place]) / len(found[place]) for place in kept]
+
+
+def _between(places: Sequence[float], values: Sequence[float], place: float) -> float:
+    """The value of a line at a place from its first point to its last."""
+    after = bisect_left(places, place)
+    if places[after] == place:
+        return values[after]
+    part = (place - places[after - 1]) / (places[after] - places[after - 1])
+    return values[after - 1] + part * (values[after] - values[after - 1])
 
 
 def tail_mean(points: Sequence[Point]) -> float | None:
