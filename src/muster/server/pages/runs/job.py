@@ -32,6 +32,7 @@ MODULES = {
     "metrics": ("job.js", "metrics/page.js"),
     "files": ("job.js", "files.js"),
     "endpoints": ("job.js", "endpoints/page.js"),
+    "events": ("job.js", "events.js"),
     "result": ("job.js", "result.js"),
     "compare": ("job.js", "metrics/compare.js"),
 }
@@ -89,8 +90,11 @@ def endpoints_tab(
 
 
 @router.get("/jobs/{run}/events")
-def events(request: Request, context: Context, platform: Shared, caller: Asking, row: Seen) -> HTMLResponse:
+def events(request: Request, context: Context, platform: Shared, caller: Asking, row: Seen, part: bool = False) -> Response:
+    """What happened; with `part`, without the frame, which its script asks for while the run goes on."""
     found = history.events(platform.run_dir(row)) if row.stage in (rows.RUNNING, rows.ENDED) else []
+    if part:
+        return templating.part(request, "runs/tabs/events.html", {"events": found})
     return _page(request, caller, "events", {**_head(request, context, platform, caller, row), "events": found})
 
 
