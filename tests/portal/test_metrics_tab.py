@@ -62,6 +62,12 @@ def test_metrics_are_drawn_by_rank_node_and_mean_and_stragglers_are_marked(brows
                     assert page.locator(f"[data-chart={chart}] .u-series").count() == lines + 1
             assert page.locator("[data-chart=throughput] [data-slow='2']").count() == 1
             assert page.locator("[data-chart=loss] [data-slow]").count() == 0
+            page.click("[data-over=time]")
+            page.wait_for_url("**over=time*")
+            page.locator("[data-chart=loss] .u-series", has_text="time").first.wait_for()
+            page.reload()
+            page.locator("[data-over=time][aria-pressed=true]").wait_for()
+            page.locator("[data-chart=loss] .u-series", has_text="time").first.wait_for()
             page.goto(f"{portal.server.url}/jobs/{run}/files?path=shared/plot.png")
             picture = page.locator("[data-preview] img")
             picture.wait_for()

@@ -10,7 +10,7 @@ from muster.metrics.sources import record_files
 from muster.records import clocks
 from muster.records.layout import AttemptDir
 from muster.records.untrusted import number, whole
-from muster.server.runs.series.model import By, Chart, Line
+from muster.server.runs.series.model import By, Chart, Line, Over
 from muster.server.runs.series.thinned import Grid, Point, objects, tail_mean
 
 BUDGET = 12 << 20  # bytes that are read of all ranks together
@@ -26,18 +26,20 @@ SLOWER, FACTOR = 0.02, 5.0  # a straggler is behind the median by that part of i
 @dataclass
 class _Metric:
     unit: str = ""
-    stepped: bool = True  # each point has a step
+    stepped: bool = True  # it is drawn over steps, which each of its points has
     by_rank: dict[int, list[tuple[float, float | None, float]]] = field(default_factory=dict)  # time, step, value
 
     def points(self, rank: int, start: float) -> list[Point]:
         return [((step if self.stepped else time - start), value) for time, step, value in self.by_rank[rank]]  # type: ignore[misc]
 
 
-def charts(attempt: AttemptDir, job: Job, by: By, start: float) -> list[Chart]:
-    """One chart for each metric; `start` is the time from which those are drawn that have no steps."""
+def charts(attempt: AttemptDir, job: Job, by: By, over: Over, start: float) -> list[Chart]:
+    """One chart for each metric, over steps where all of its points have one; times are counted from `start`."""
     files = {rank: paths for rank, paths in record_files(attempt, job).items() if rank >= 0}
     ranks = _some(sorted(files), RANKS)
     found = _read(attempt, {rank: files[rank] for rank in ranks}, job)
+    for metric in found.values():
+        metric.stepped = metric.stepped and over == "step"
     order = sorted(found, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
     left_out = len(files) - len(ranks)
     return [_chart(name, found[name], job, by, start, left_out) for name in order[:METRICS]]
