@@ -215,6 +215,7 @@ def test_two_users_do_not_see_each_other(browser: Browser, portal: Portal, lihua
             "/file",
             "/job.yaml",
             "/log?process=rank-0",
+            "/logs.zip",
             "/result",
             "/compare",
         ):

@@ -19,7 +19,7 @@ from muster.server.runs.api.endpoints import Reached
 from muster.server.runs.api.logs import NO_LOG, Number
 from muster.server.runs.api.models import Seen, Shared
 from muster.server.runs.platform import Platform
-from muster.server.runs.reading import history, listing, logs
+from muster.server.runs.reading import history, listing, log_archive, logs
 from muster.server.runs.reading.listing import Wanted
 from muster.server.runs.rows import Row
 from muster.tester.errors import Denied
@@ -122,6 +122,15 @@ def download_log(
     name = quote(f"{row.id}-{attempt}-{node}-{process}.log")
     headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
     return StreamingResponse(logs.pieces(platform.run_dir(row), path), media_type="application/octet-stream", headers=headers)
+
+
+@router.get("/jobs/{run}/logs.zip")
+def download_logs(platform: Shared, row: Seen) -> Response:
+    """All logs, as they are there now."""
+    if row.stage not in (rows.RUNNING, rows.ENDED):
+        raise Denied(404, NO_LOG)
+    headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(row.id)}-logs.zip"}
+    return StreamingResponse(log_archive.pieces(platform.run_dir(row)), media_type="application/zip", headers=headers)
 
 
 @router.get("/jobs/{run}/result")
