@@ -84,6 +84,14 @@ def test_a_preview_says_where_a_job_would_start_or_why_it_would_wait() -> None:
     )
 
 
+def test_a_job_of_one_node_on_one_machine_is_told_what_is_not_free() -> None:
+    state = State(0.0, (lab(1, shares_nodes=True),), (), (run("old", ["n1"], 4),))
+    found = preview(state, decide(state), job("new", 1, 8)).wait
+    assert found is not None
+    assert found.words() == "it needs 8 ascend, and so much is not free now"
+    assert found.words("zh") == "需要 8 个 ascend，目前没有这么多空闲"
+
+
 def test_a_preview_knows_its_place_in_the_queue() -> None:
     state = State(1000.0, (lab(1),), (job("head", 1, 8, limit=60.0), job("later", 1, 8, limit=60.0)), (run("old", ["n1"], 4),))
     decision = decide(state)

@@ -46,7 +46,7 @@ def of_nodes(pool: PoolLedger, demand: Demand) -> list[Reason]:
             return [Reason("changed", about), *there]
         about = {**about, "there": parts_in(pool.empty, asked), "usable": usable}
         return [Reason("unusable", {**about, "names": Names(tuple(map(_unusable, out)))}), *there]
-    lacking = Reason("parts" if pool.pool.shares_nodes else "nodes", about)
+    lacking = Reason(("part" if demand.nodes == 1 else "parts") if pool.pool.shares_nodes else "nodes", about)
     short = [pool.pool.nodes[number] for number in sorted(pool.short) if _fits(pool.rooms[number], asked)]
     if short:
         there.insert(0, Reason("short", {"names": Names(tuple(map(_unusable, short)))}))
