@@ -60,7 +60,8 @@ def test_another_run_that_does_not_exist_is_named_above_the_form(
     browser: Browser, portal: Portal, zhao: RunClient, pair: list[str]
 ) -> None:
     with logged_in(browser, portal, "zhao", f"/jobs/{pair[0]}/compare?with=nonsense") as (page, _):
-        assert "There is no such run as `nonsense`" in page.inner_text("main .problems")
+        assert "There is no such run as nonsense" in page.inner_text("main .problems")
+        assert page.inner_text("main .problems code") == "nonsense"
         assert page.input_value("[data-compare] [name=with]") == "nonsense"
         page.fill("[data-compare] [name=with]", pair[1])
         page.press("[data-compare] [name=with]", "Enter")
