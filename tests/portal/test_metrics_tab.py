@@ -40,9 +40,9 @@ def test_the_mean_of_ranks_that_report_at_different_steps_is_one_line_without_ju
     fast = [(step, 90.0) for step in (10, 20, 30)]
     slow = [(step, 30.0) for step in (13, 26, 39)]
     grid = Grid.over([step for step, _ in [*fast, *slow]])
-    assert grid.mean([fast, fast, slow]) == ([10, 13, 20, 26, 30], [90.0, 70.0, 70.0, 70.0, 70.0])
-    assert grid.mean([[(0, 2.0), (10, 4.0)], [(5, 0.0)]]) == ([0, 5, 10], [2.0, 1.5, 4.0])  # as many as go on
-    assert grid.mean([[(1, 1.0)], [(2, 2.0)], [(3, 3.0)]]) == ([1, 2, 3], [1.0, 2.0, 3.0])
+    assert grid.mean([fast, fast, slow]) == ([10, 13, 20, 26, 30], [70.0] * 5)
+    assert grid.mean([[(0, 2.0), (10, 4.0)], [(5, 0.0)]]) == ([0, 5, 10], [1.0, 1.5, 2.0])
+    assert grid.mean([[(1, 1.0)], [(2, 2.0)], [(3, 3.0)]]) == ([1, 2, 3], [2.0] * 3)
     many = [[(step / 7 + rank / 100, float(rank)) for step in range(5000)] for rank in range(3)]
     places, values = Grid.over([place for line in many for place, _ in line]).mean(many)
     assert len(places) <= 301 and set(values) == {1.0}

@@ -72,24 +72,22 @@ class Grid:
         """The mean of several lines wherever at least half of them go on, in order.
 
         Ranks that report at different steps, and nodes that are sampled at different times, are interpolated between their
-        own points: the line would jump between them otherwise.
+        own points, and keep their first and last values before and after: the line would jump between them otherwise.
         """
         lines = [line for points in members if (line := self.averaged(points))[0]]
         if len(lines) == 1:
             return lines[0]
         order = sorted({place for places, _ in lines for place in places})
-        found: dict[float, list[float]] = {}
-        for places, values in lines:
-            for place in order[bisect_left(order, places[0]) : bisect_right(order, places[-1])]:
-                found.setdefault(place, []).append(_between(places, values, place))
-        kept = [place for place in order if 2 * len(found[place]) >= len(lines)] or order
-        return kept, [sum(found[place]) / len(found[place]) for place in kept]
+        kept = [place for place in order if 2 * sum(at[0] <= place <= at[-1] for at, _ in lines) >= len(lines)] or order
+        return kept, [sum(_value(places, values, place) for places, values in lines) / len(lines) for place in kept]
 
 
-def _between(places: Sequence[float], values: Sequence[float], place: float) -> float:
-    """The value of a line at a place from its first point to its last."""
+def _value(places: Sequence[float], values: Sequence[float], place: float) -> float:
+    """The value of a line at a place: between two points on the way from one to the other."""
     after = bisect_left(places, place)
-    if places[after] == place:
+    if after == len(places):
+        return values[-1]
+    if after == 0 or places[after] == place:
         return values[after]
     part = (place - places[after - 1]) / (places[after] - places[after - 1])
     return values[after - 1] + part * (values[after] - values[after - 1])
