@@ -53,12 +53,14 @@ def main() -> int:
 
 @contextmanager
 def directory(named: Path | None) -> Iterator[Path]:
-    """The directory of the demo. Raises Misused where the named one has contents."""
+    """The directory of the demo. Raises Misused where the named one has contents, or cannot be seen by runs."""
     if named is None:
         made = Path(tempfile.mkdtemp(prefix="muster-demo-", dir="/var/tmp"))  # accounts have a /tmp of their own
         made.chmod(0o711)  # accounts pass through it; the server's data is closed to them
     else:
         made = named.absolute()
+        if os.geteuid() == 0 and made.resolve().is_relative_to("/tmp"):
+            raise Misused(f"{made} lies in /tmp, of which each account has its own; name a directory elsewhere")
         made.mkdir(parents=True, exist_ok=True)
         if any(made.iterdir()):
             raise Misused(f"{made} is not empty; name another directory")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import zipfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -88,6 +89,22 @@ def test_the_first_error_is_looked_for_in_the_rank_that_failed_first(
         assert page.locator(".row.hit").inner_text() == "Error: of rank 1"
         assert page.input_value("[data-log]") == "2/1/rank-1"
         assert page.is_hidden("[data-found]")
+        assert seen.errors == []
+
+
+def test_all_logs_are_downloaded_in_one_archive(browser: Browser, portal: Portal, sun: RunClient, failed: str) -> None:
+    with logged_in(browser, portal, "sun", f"/jobs/{failed}/console") as (page, seen):
+        page.get_by_text("Error: of rank").first.wait_for()
+        with page.expect_download() as downloaded:
+            page.click("[data-download]")
+        assert downloaded.value.suggested_filename == f"{failed}-logs.zip"
+        with zipfile.ZipFile(downloaded.value.path()) as archive:
+            assert archive.testzip() is None
+            ranks = [(attempt, node) for attempt in (1, 2) for node in (0, 1)]
+            expected = {
+                f"{failed}/attempt-{attempt}/node-{node}/rank-{node}.log": f"Error: of rank {node}\n" for attempt, node in ranks
+            }
+            assert {name: archive.read(name).decode() for name in archive.namelist()} == expected
         assert seen.errors == []
 
 

@@ -146,7 +146,7 @@ def test_an_environment_leads_to_its_jupyter_and_its_shell_at_once(browser: Brow
         page.click("[data-language=en]")
         page.locator("main section").first.get_by_role("link", name="Open terminal").click()
         page.get_by_text("Connected to rank 0").wait_for()
-        lines = page.locator("[data-own] code").all_inner_texts()
+        lines = page.locator("[data-own] [data-line]").all_inner_texts()
         assert f"muster ssh {run} --server={portal.server.url}" in lines
         assert f"ProxyCommand muster connect {run} --server={portal.server.url}" in lines
         page.context.grant_permissions(["clipboard-read", "clipboard-write"])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from portal_server import Portal, logged_in, member, need_portal, portal
 
 from browser import browser
+from muster.server.runs.series.thinned import Grid
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -35,6 +36,18 @@ env: {{PIXEL: "{PIXEL}"}}
 """
 
 
+def test_the_mean_of_ranks_that_report_at_different_steps_is_one_line_without_jumps() -> None:
+    fast = [(step, 90.0) for step in (10, 20, 30)]
+    slow = [(step, 30.0) for step in (13, 26, 39)]
+    grid = Grid.over([step for step, _ in [*fast, *slow]])
+    assert grid.mean([fast, fast, slow]) == ([10, 13, 20, 26, 30], [70.0] * 5)
+    assert grid.mean([[(0, 2.0), (10, 4.0)], [(5, 0.0)]]) == ([0, 5, 10], [1.0, 1.5, 2.0])
+    assert grid.mean([[(1, 1.0)], [(2, 2.0)], [(3, 3.0)]]) == ([1, 2, 3], [2.0] * 3)
+    many = [[(step / 7 + rank / 100, float(rank)) for step in range(5000)] for rank in range(3)]
+    places, values = Grid.over([place for line in many for place, _ in line]).mean(many)
+    assert len(places) <= 301 and set(values) == {1.0}
+
+
 def test_metrics_are_drawn_by_rank_node_and_mean_and_stragglers_are_marked(browser: Browser, portal: Portal) -> None:
     need_portal()
     with member(portal, "wangwu", "curves") as client:
@@ -49,6 +62,12 @@ def test_metrics_are_drawn_by_rank_node_and_mean_and_stragglers_are_marked(brows
                     assert page.locator(f"[data-chart={chart}] .u-series").count() == lines + 1
             assert page.locator("[data-chart=throughput] [data-slow='2']").count() == 1
             assert page.locator("[data-chart=loss] [data-slow]").count() == 0
+            page.click("[data-over=time]")
+            page.wait_for_url("**over=time*")
+            page.locator("[data-chart=loss] .u-series", has_text="time").first.wait_for()
+            page.reload()
+            page.locator("[data-over=time][aria-pressed=true]").wait_for()
+            page.locator("[data-chart=loss] .u-series", has_text="time").first.wait_for()
             page.goto(f"{portal.server.url}/jobs/{run}/files?path=shared/plot.png")
             picture = page.locator("[data-preview] img")
             picture.wait_for()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pytest
-from portal_server import Portal, logged_in, member, portal
+from portal_server import SAYS, Portal, logged_in, member, need_portal, portal
 
 from browser import browser
 
@@ -22,6 +24,7 @@ echo 'last {EVIL}'
 mkdir -p "$MUSTER_SHARED/{EVIL.replace("/", "_")}"
 printf '%s' '{EVIL}' > "$MUSTER_SHARED/page.html"
 printf '<svg xmlns="http://www.w3.org/2000/svg" onload="window.hacked=1"/>' > "$MUSTER_SHARED/picture.png"
+python3 -c 'import sys; from muster import record; record.metric(sys.argv[1], 1.5, sys.argv[1], step=1)' '{EVIL}'
 ln -s /etc/passwd "$MUSTER_SHARED/passwd"
 ln -s / "$MUSTER_SHARED/root"
 mkfifo "$MUSTER_SHARED/fifo"
@@ -33,7 +36,15 @@ exit 1
 @pytest.fixture(scope="module")
 def attack(portal: Portal) -> str:
     with member(portal, "mallory", "evil") as client:
-        return portal.job(client, "attack", SCRIPT.replace("\n", "\n"))
+        text = SAYS.format(name="attack", script=json.dumps(SCRIPT))
+        run = client.submit(
+            text + json.dumps({"env": {"SAID": EVIL}, "parameters": {"said": EVIL}})[1:-1].replace("}, ", "}\n")
+        )
+        stopped = portal.job(client, "stopped-attack", "sleep 600", wait=False)
+        client.http.post(f"/api/v1/runs/{stopped}/stop", json={"now": True, "reason": EVIL})
+        client.wait(stopped)
+        client.wait(run)
+        return run
 
 
 @pytest.mark.parametrize(
@@ -56,6 +67,31 @@ def test_what_a_run_writes_is_shown_and_never_run(tab: str, browser: Browser, po
         assert page.evaluate("window.hacked") is None
         assert [error for error in seen.errors if "Content Security" in error or "hacked" in error] == []
         assert page.title().startswith("attack")
+
+
+def test_pages_that_name_several_runs_show_what_they_say_and_run_nothing(browser: Browser, portal: Portal, attack: str) -> None:
+    need_portal()
+    with logged_in(browser, portal, "mallory") as (page, seen):
+        stopped = attack.replace("attack", "stopped-attack", 1).rsplit("-", 3)[0]
+        for path, text in {
+            "/": None,
+            "/jobs": EVIL,  # why the run was stopped
+            f"/jobs?search={quote(EVIL)}": None,
+            f"/jobs/{attack}/compare?with={stopped}": EVIL,  # fields of the jobs
+            f"/jobs/{attack}/metrics": "<script>window.hacked=1</script>",  # the name of a curve
+            f"/jobs/{attack}/compare?with={quote(EVIL)}": EVIL,
+            f"/jobs/{attack}/endpoints": None,
+            f"/submit?clone={attack}": None,
+            "/cluster": None,
+            "/projects/evil": None,
+        }.items():
+            page.goto(portal.server.url + path)
+            page.wait_for_timeout(300)
+            if text:
+                page.locator("main", has_text=text).wait_for()
+            assert page.locator("img[src=x]").count() == 0, path
+            assert page.evaluate("window.hacked") is None, path
+        assert [error for error in seen.errors if "Content Security" in error or "hacked" in error] == []
 
 
 def test_the_console_shows_a_huge_line_escapes_and_marks_as_what_they_are(

@@ -139,7 +139,9 @@ def test_device_hours_are_drawn_and_downloaded(browser: Browser, portal: Portal,
         assert seen.errors == []
 
 
-def test_a_quota_is_set_without_a_mouse(browser: Browser, portal: Portal, lihua: RunClient) -> None:
+def test_a_quota_is_set_without_a_mouse_and_removed_after_a_question(
+    browser: Browser, portal: Portal, lihua: RunClient
+) -> None:
     with logged_in(browser, portal, "admin", "/projects") as (page, seen):
         page.keyboard.press("j")
         while page.evaluate("document.activeElement.innerText") != "vision":
@@ -153,6 +155,11 @@ def test_a_quota_is_set_without_a_mouse(browser: Browser, portal: Portal, lihua:
         assert seen.errors == []
     with logged_in(browser, portal, "lihua", "/") as (page, _):
         assert "4 of 6" in page.inner_text("[data-quota-used]")
+    with logged_in(browser, portal, "admin", "/projects/vision") as (page, _):
+        page.locator("[data-quota='']").get_by_role("button", name="Remove").click()
+        assert "Remove the cpu quota of vision?" in page.inner_text("dialog[open]")
+        page.click("dialog[open] button.danger")
+        page.get_by_text("No quotas: runs hold as many devices").wait_for()
 
 
 def test_settings_of_a_project_are_saved_and_their_deletions_shown_before(

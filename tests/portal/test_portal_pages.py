@@ -58,6 +58,20 @@ def test_the_list_is_searched_and_filtered_by_its_address(browser: Browser, port
         assert seen.errors == []
 
 
+def test_home_has_what_goes_on_and_what_failed_with_its_reason(browser: Browser, portal: Portal, lihua: RunClient) -> None:
+    with logged_in(browser, portal, "lihua") as (page, seen):
+        going, failed = (
+            page.locator("section", has=page.locator("h2", has_text=title)) for title in ("Running", "Last failures")
+        )
+        going.get_by_role("link", name="still-going").wait_for()
+        failed.get_by_role("link", name="loud-failure").wait_for()
+        assert "exited with code 3" in failed.inner_text()
+        assert page.get_by_role("link", name="quiet-success").count() == 0
+        run = portal.job(lihua, "fails-later", "exit 4", wait=False)
+        failed.locator(f"[data-row='{run}']", has_text="exited with code 4").wait_for()
+        assert seen.errors == []
+
+
 def test_a_new_job_appears_and_its_state_changes_without_reloading(browser: Browser, portal: Portal, lihua: RunClient) -> None:
     with logged_in(browser, portal, "lihua", "/jobs") as (page, seen):
         page.evaluate("window.kept = true")
@@ -215,6 +229,7 @@ def test_two_users_do_not_see_each_other(browser: Browser, portal: Portal, lihua
             "/file",
             "/job.yaml",
             "/log?process=rank-0",
+            "/logs.zip",
             "/result",
             "/compare",
         ):

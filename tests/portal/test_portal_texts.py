@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from string import Formatter
 
+from markupsafe import Markup
+
 from muster.server import pages
 from muster.server.pages.navigation import OF_ADMINISTRATION, OF_RESULTS, SECTIONS
 from muster.server.pages.texts import MODULES, TEXTS, said, say
@@ -72,3 +74,10 @@ def test_templates_and_scripts_hold_no_words_of_their_own() -> None:
 def test_attributes_are_escaped_and_can_be_said_again() -> None:
     assert str(say("job.stop.ask", name="<b>").__html__()).count("&lt;b&gt;") == 2
     assert said("zh", aria_label="shell.language") == 'aria-label="语言" data-say="aria-label=shell.language"'
+
+
+def test_names_of_commands_and_fields_are_code_and_stay_escaped() -> None:
+    made = Markup.escape(say("compare.unfound", name="<b>"))
+    assert "There is no such run as <code>&lt;b&gt;</code>; choose another." in made
+    assert "<code>" not in Markup.escape(say("compare.unfound", name="a`b"))
+    assert Markup.escape(say("job.next.waiting")).startswith('<span class="en" lang="en">It starts by itself')

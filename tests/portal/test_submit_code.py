@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -134,6 +135,24 @@ def test_a_clone_has_everything_and_shows_what_was_changed(browser: Browser, two
     origin = wangfang.http.get(f"/api/v1/runs/{again}/origin").json()
     assert (origin["origin"], origin["code_changed"]) == (run, False)
     assert [(one["field"], one["after"]) for one in origin["changes"]] == [("env.B", "3")]
+
+
+def test_a_clone_of_a_job_that_a_program_submitted_is_written_in_lines(
+    browser: Browser, two_pools: Portal, wangfang: RunClient
+) -> None:
+    job = {"name": "made", "command": "echo one\necho: two\n", "device": "cpu", "env": {"A": "1e-3", "B": EVIL, "C": "null"}}
+    run = wangfang.submit(json.dumps(job))
+    wangfang.wait(run)
+    with submitting(browser, two_pools, f"?clone={run}") as form:
+        form.page.locator("[data-changes]", has_text="The same as made").wait_for()
+        assert form.text == (
+            "name: made\nproject: speech\npool: local\ncommand: |\n  echo one\n  echo: two\ndevice: cpu\n"
+            f'env:\n  A: "1e-3"\n  B: {EVIL}\n  C: "null"\n'
+        )
+        form.says("It would start now")
+        again = form.submit()
+    wangfang.wait(again)
+    assert wangfang.get(again)["job"]["env"] == job["env"]
 
 
 def test_the_run_of_somebody_else_cannot_be_cloned(browser: Browser, two_pools: Portal, wangfang: RunClient) -> None:

@@ -425,6 +425,7 @@ PAGES: dict[str, tuple[int, int, int, int]] = {
             "/file",
             "/job.yaml",
             "/log",
+            "/logs.zip",
             "/result",
             "/compare",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from queue_lab import LAB, Lab, queue, reason, running
 from queue_lab import lab as lab
 from queue_lab import small as small
+from run_client import RunClient
 
 from conftest import until
 

@@ -88,6 +88,15 @@ def test_a_preview_says_where_a_job_would_start_or_why_it_would_wait() -> None:
     )
 
 
+def test_a_job_of_one_node_is_told_that_what_is_free_on_one_machine_lies_in_two_rings() -> None:
+    held = (run("old", ["n1"], 2, ids=((0, 1),)), run("other", ["n1"], 2, ids=((4, 5),)))
+    state = State(0.0, (lab(1, shares_nodes=True),), (), held)
+    found = preview(state, decide(state), job("new", 1, 4)).wait
+    assert found is not None
+    assert found.words() == "it needs 4 ascend, which does not fit into what is free now"
+    assert found.words("zh") == "需要 4 个 ascend，现有的空闲资源放不下"
+
+
 def test_a_preview_knows_its_place_in_the_queue() -> None:
     state = State(1000.0, (lab(1),), (job("head", 1, 8, limit=60.0), job("later", 1, 8, limit=60.0)), (run("old", ["n1"], 4),))
     decision = decide(state)

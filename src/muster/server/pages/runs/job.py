@@ -19,7 +19,7 @@ from muster.server.runs.api.endpoints import Reached
 from muster.server.runs.api.logs import NO_LOG, Number
 from muster.server.runs.api.models import Seen, Shared
 from muster.server.runs.platform import Platform
-from muster.server.runs.reading import history, listing, logs
+from muster.server.runs.reading import history, listing, log_archive, logs
 from muster.server.runs.reading.listing import Wanted
 from muster.server.runs.rows import Row
 from muster.tester.errors import Denied
@@ -32,6 +32,7 @@ MODULES = {
     "metrics": ("job.js", "metrics/page.js"),
     "files": ("job.js", "files.js"),
     "endpoints": ("job.js", "endpoints/page.js"),
+    "events": ("job.js", "events.js"),
     "result": ("job.js", "result.js"),
     "compare": ("job.js", "metrics/compare.js"),
 }
@@ -89,8 +90,11 @@ def endpoints_tab(
 
 
 @router.get("/jobs/{run}/events")
-def events(request: Request, context: Context, platform: Shared, caller: Asking, row: Seen) -> HTMLResponse:
+def events(request: Request, context: Context, platform: Shared, caller: Asking, row: Seen, part: bool = False) -> Response:
+    """What happened; with `part`, without the frame, which its script asks for while the run goes on."""
     found = history.events(platform.run_dir(row)) if row.stage in (rows.RUNNING, rows.ENDED) else []
+    if part:
+        return templating.part(request, "runs/tabs/events.html", {"events": found})
     return _page(request, caller, "events", {**_head(request, context, platform, caller, row), "events": found})
 
 
@@ -118,6 +122,15 @@ def download_log(
     name = quote(f"{row.id}-{attempt}-{node}-{process}.log")
     headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
     return StreamingResponse(logs.pieces(platform.run_dir(row), path), media_type="application/octet-stream", headers=headers)
+
+
+@router.get("/jobs/{run}/logs.zip")
+def download_logs(platform: Shared, row: Seen) -> Response:
+    """All logs, as they are there now."""
+    if row.stage not in (rows.RUNNING, rows.ENDED):
+        raise Denied(404, NO_LOG)
+    headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(row.id)}-logs.zip"}
+    return StreamingResponse(log_archive.pieces(platform.run_dir(row)), media_type="application/zip", headers=headers)
 
 
 @router.get("/jobs/{run}/result")

@@ -12,12 +12,18 @@ export const say = (key, values = {}) => fill(TEXTS[key][isChinese() ? 1 : 0], a
 /** The same in both languages, as a pair. */
 export const pair = (key, values = {}) => [0, 1].map((index) => fill(TEXTS[key][index], at(values, index)));
 
+/** What stands between backticks, such as a command, as code; unless one of them is part of a name. */
+const withCode = (text) => {
+  const parts = text.split('`');
+  return parts.length % 2 ? parts.map((part, at) => (at % 2 ? h('code', {}, part) : part)) : [text];
+};
+
 /** The same as elements of which one is shown, so that the language can be switched in place. */
 export const phrase = (key, values = {}) => {
   const found = document.createDocumentFragment();
   const [english, chinese] = pair(key, values);
-  if (english === chinese) found.append(english);
-  else found.append(h('span', { class: 'en', lang: 'en' }, english), h('span', { class: 'zh', lang: 'zh-CN' }, chinese));
+  if (english === chinese) found.append(...withCode(english));
+  else found.append(h('span', { class: 'en', lang: 'en' }, ...withCode(english)), h('span', { class: 'zh', lang: 'zh-CN' }, ...withCode(chinese)));
   return found;
 };
 

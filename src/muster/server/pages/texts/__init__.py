@@ -4,7 +4,7 @@ Templates write `t("jobs.title")`, attributes `said(placeholder="jobs.search")`,
 or programs said is shown as it is.
 """
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from muster.bench.report.phrase import Phrase
 from muster.server.pages.texts import accounts, cluster, endpoints, home, job, jobs, projects, results, shell, submit
@@ -13,10 +13,27 @@ MODULES = (shell, home, jobs, job, endpoints, submit, cluster, projects, account
 TEXTS: dict[str, tuple[str, str]] = {key: texts for module in MODULES for key, texts in module.TEXTS.items()}
 
 
+class Text(Phrase):
+    """A phrase in which what stands between backticks, such as a command or a field, becomes code on a page."""
+
+    def __html__(self) -> str:
+        english, chinese = _with_code(self.en), _with_code(self.zh)
+        if english == chinese:
+            return english
+        return Markup('<span class="en" lang="en">{}</span><span class="zh" lang="zh-CN">{}</span>').format(english, chinese)
+
+
+def _with_code(text: str) -> Markup:
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # one of them is part of a name
+        return escape(text)
+    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
+
+
 def say(key: str, **values: object) -> Phrase:
     """A text in both languages, with values (phrases among them) put in their places. Raises KeyError."""
     english, chinese = TEXTS[key]
-    return Phrase(english.format_map(_within(values, "en")), chinese.format_map(_within(values, "zh")))
+    return Text(english.format_map(_within(values, "en")), chinese.format_map(_within(values, "zh")))
 
 
 def said(language: str, **attributes: str) -> Markup:

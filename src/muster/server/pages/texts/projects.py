@@ -52,6 +52,11 @@ TEXTS: dict[str, tuple[str, str]] = {
     "quota.devices": ("Devices", "设备数"),
     "quota.change": ("Set", "设置"),
     "quota.set": ("The quota is set", "配额已设置"),
+    "quota.take.ask": ("Remove the {kind} quota of {name}?", "移除 {name} 的 {kind} 配额？"),
+    "quota.take.text": (
+        "Runs then hold as many devices as are free; what waits for this quota may start.",
+        "之后作业可使用全部空闲设备；因该配额等待的作业可能会启动。",
+    ),
     "quota.taken": ("The quota is removed", "配额已移除"),
     "quota.none": ("No quotas: runs hold as many devices as are free.", "没有配额：作业可使用全部空闲设备。"),
     "quota.note": (

@@ -12,7 +12,7 @@ from muster.server.core.api.models import PREFIX, UNCHANGED, IfNoneMatch, errors
 from muster.server.runs import rows
 from muster.server.runs.api.models import Seen, Shared
 from muster.server.runs.series import recorded, sampled
-from muster.server.runs.series.model import By, Charts
+from muster.server.runs.series.model import By, Charts, Over
 
 router = APIRouter(prefix=PREFIX + "/runs/{run}")
 
@@ -23,6 +23,7 @@ def get_series(
     platform: Shared,
     row: Seen,
     by: Annotated[By, Query(description="A line for each rank or device, for each node, or their mean.")] = "mean",
+    over: Annotated[Over, Query(description="Metrics without steps are always drawn over time.")] = "step",
     attempt: Annotated[int | None, Query(ge=1, lt=1 << 31, description="The last without it.")] = None,
     if_none_match: IfNoneMatch = None,
 ) -> Charts:
@@ -34,7 +35,7 @@ def get_series(
         return tagged(response, Charts(0, [], by, None, [], []), if_none_match)
     folder, start = run.attempt(chosen), _start(run, chosen)
     job = Job.from_json(row.job)
-    found = Charts(chosen, numbers, by, start, recorded.charts(folder, job, by, start), sampled.charts(folder, by, start))
+    found = Charts(chosen, numbers, by, start, recorded.charts(folder, job, by, over, start), sampled.charts(folder, by, start))
     return tagged(response, found, if_none_match)
 
 

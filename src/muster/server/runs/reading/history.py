@@ -23,7 +23,21 @@ def events(run: RunDir) -> list[dict[str, Any]]:
             own = read_events(attempt.node(node).events)
             found += [_event({"attempt": attempt_number, **event}, node, ahead.get(node, 0.0)) for event in own]
     found = [event for event in found if event["time"] is not None]
-    return sorted(found, key=lambda event: event["time"])[-MOST:]
+    return _once(sorted(found, key=lambda event: event["time"]))[-MOST:]
+
+
+def _once(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leaves out what is said twice: the supervisor notes the failure that a node told it of."""
+    failures: list[dict[str, Any]] = []
+    kept = []
+    for event in found:
+        same = {name: value for name, value in event.items() if name != "time"}
+        if same in failures:
+            continue
+        kept.append(event)
+        if event["event"] == "failure" and len(failures) < NODES:
+            failures.append(same)
+    return kept
 
 
 def fetching(run: RunDir, number: int) -> tuple[float, float | None] | None:
@@ -45,7 +59,7 @@ def fetching(run: RunDir, number: int) -> tuple[float, float | None] | None:
 def _event(event: dict[str, Any], node: int | None, ahead: float) -> dict[str, Any]:
     time = number_of(event.get("time"))
     other = {
-        printable(str(key))[:40]: printable(str(value))[:VALUE]
+        printable(str(key))[:40]: "true" if value is True else printable(str(value))[:VALUE]
         for key, value in plain(event).items()
         if key not in ("time", "event", "attempt", "node") and value is not None and value is not False and value != ""
     }

@@ -42,6 +42,7 @@ TEXTS: dict[str, tuple[str, str]] = {
         "{free} of {there:node|nodes} with {shape} {there:=is|are} free, and it needs {nodes}",
         "{there} 个有 {shape} 的节点中有 {free} 个空闲，需要 {nodes} 个",
     ),
+    "part": ("it needs {shape}, which does not fit into what is free now", "需要 {shape}，现有的空闲资源放不下"),
     "parts": (
         "there is room for {free} of its {nodes:part|parts} with {shape}",
         "现有空间可容纳其 {nodes} 个部分（各 {shape}）中的 {free} 个",

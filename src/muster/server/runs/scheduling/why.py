@@ -51,7 +51,7 @@ def of_nodes(pool: PoolLedger, demand: Demand) -> list[Reason]:
         return [Reason("unusable", {**about, "names": Names(tuple(map(_unusable, out)))}), *there]
     lacking = [Reason("nodes", about)]
     if pool.pool.shares_nodes:
-        lacking = _of_machine(pool, demand) or [Reason("parts", about)]
+        lacking = _of_machine(pool, demand) or [Reason("part" if demand.nodes == 1 else "parts", about)]
     short = [pool.pool.nodes[number] for number in sorted(pool.short) if _fits(pool.rooms[number], asked)]
     if short:
         there.insert(0, Reason("short", {"names": Names(tuple(map(_unusable, short)))}))

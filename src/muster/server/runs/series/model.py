@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 By = Literal["rank", "node", "mean"]
+Over = Literal["step", "time"]
 
 
 @dataclass(frozen=True)

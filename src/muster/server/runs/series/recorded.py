@@ -10,7 +10,7 @@ from muster.metrics.sources import record_files
 from muster.records import clocks
 from muster.records.layout import AttemptDir
 from muster.records.untrusted import number, whole
-from muster.server.runs.series.model import By, Chart, Line
+from muster.server.runs.series.model import By, Chart, Line, Over
 from muster.server.runs.series.thinned import Grid, Point, objects, tail_mean
 
 BUDGET = 12 << 20  # bytes that are read of all ranks together
@@ -26,18 +26,20 @@ SLOWER, FACTOR = 0.02, 5.0  # a straggler is behind the median by that part of i
 @dataclass
 class _Metric:
     unit: str = ""
-    stepped: bool = True  # each point has a step
+    stepped: bool = True  # it is drawn over steps, which each of its points has
     by_rank: dict[int, list[tuple[float, float | None, float]]] = field(default_factory=dict)  # time, step, value
 
     def points(self, rank: int, start: float) -> list[Point]:
         return [((step if self.stepped else time - start), value) for time, step, value in self.by_rank[rank]]  # type: ignore[misc]
 
 
-def charts(attempt: AttemptDir, job: Job, by: By, start: float) -> list[Chart]:
-    """One chart for each metric; `start` is the time from which those are drawn that have no steps."""
+def charts(attempt: AttemptDir, job: Job, by: By, over: Over, start: float) -> list[Chart]:
+    """One chart for each metric, over steps where all of its points have one; times are counted from `start`."""
     files = {rank: paths for rank, paths in record_files(attempt, job).items() if rank >= 0}
     ranks = _some(sorted(files), RANKS)
     found = _read(attempt, {rank: files[rank] for rank in ranks}, job)
+    for metric in found.values():
+        metric.stepped = metric.stepped and over == "step"
     order = sorted(found, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
     left_out = len(files) - len(ranks)
     return [_chart(name, found[name], job, by, start, left_out) for name in order[:METRICS]]
@@ -76,23 +78,22 @@ def _chart(name: str, metric: _Metric, job: Job, by: By, start: float, left_out:
     grid = Grid.over([place for of_rank in points.values() for place, _ in of_rank])
     slow = _slow(points, job.metric(name).better)
     groups = _groups(points, job, by, slow)
-    lines = [
-        Line(kind, index, *grid.averaged(members), slow=kind == "rank" and index in slow) for kind, index, members in groups
-    ]
+    lines = [Line(kind, index, *grid.mean(members), slow=kind == "rank" and index in slow) for kind, index, members in groups]
     drawn = {line.index for line in lines} if by == "rank" else set(points)
     unseen = left_out + (len(points) - len(drawn) if by == "rank" else 0)
     return Chart(name, metric.unit, "step" if metric.stepped else "time", lines, sorted(slow), unseen)
 
 
-def _groups(points: dict[int, list[Point]], job: Job, by: By, slow: set[int]) -> list[tuple[str, int, list[Point]]]:
+def _groups(points: dict[int, list[Point]], job: Job, by: By, slow: set[int]) -> list[tuple[str, int, list[list[Point]]]]:
+    """The lines of a chart: kind, number, and the points of each of its ranks."""
     if by == "rank":
         shown = sorted({*_some(list(points), LINES - min(len(slow), LINES // 2)), *sorted(slow)[: LINES // 2]})
-        return [("rank", rank, points[rank]) for rank in shown]
+        return [("rank", rank, [points[rank]]) for rank in shown]
     if by == "mean":
-        return [("mean", 0, [point for of_rank in points.values() for point in of_rank])]
-    nodes: dict[int, list[Point]] = {}
+        return [("mean", 0, list(points.values()))]
+    nodes: dict[int, list[list[Point]]] = {}
     for rank, of_rank in points.items():
-        nodes.setdefault(rank // max(1, job.ranks_per_node), []).extend(of_rank)
+        nodes.setdefault(rank // max(1, job.ranks_per_node), []).append(of_rank)
     return [("node", node, nodes[node]) for node in _some(sorted(nodes), LINES)]
 
 

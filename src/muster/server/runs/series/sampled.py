@@ -78,14 +78,12 @@ def _chart(name: str, unit: str, lines: list[Named], by: By, left_out: int) -> C
         return Chart(name, unit, "time", [], [])
     grid = Grid.over([place for line in known for place, _ in line[3]])
     if by == "mean":
-        made = [Line("mean", 0, *grid.averaged(point for line in known for point in line[3]))]
+        made = [Line("mean", 0, *grid.mean(points for *_, points in known))]
     elif by == "node":
-        nodes: dict[tuple[int, str], list[Point]] = {}
+        nodes: dict[tuple[int, str], list[list[Point]]] = {}
         for kind, node, source, points in known:
-            nodes.setdefault((node, "" if kind == "device" else source), []).extend(points)
-        made = [
-            Line("node", node, *grid.averaged(points), name=source) for (node, source), points in list(nodes.items())[:LINES]
-        ]
+            nodes.setdefault((node, "" if kind == "device" else source), []).append(points)
+        made = [Line("node", node, *grid.mean(members), name=source) for (node, source), members in list(nodes.items())[:LINES]]
         left_out += max(0, len(nodes) - LINES)
     else:
         made = [Line(kind, node, *grid.averaged(points), name=label) for kind, node, label, points in known[:LINES]]

@@ -2,7 +2,7 @@
 
 import math
 import os
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -67,6 +67,30 @@ class Grid:
                 sums[at] = (total + value, count + 1)
         order = sorted(sums)
         return order, [sums[at][0] / sums[at][1] for at in order]
+
+    def mean(self, members: Iterable[Iterable[Point]]) -> tuple[list[float], list[float]]:
+        """The mean of several lines wherever at least half of them go on, in order.
+
+        Ranks that report at different steps, and nodes that are sampled at different times, are interpolated between their
+        own points, and keep their first and last values before and after: the line would jump between them otherwise.
+        """
+        lines = [line for points in members if (line := self.averaged(points))[0]]
+        if len(lines) == 1:
+            return lines[0]
+        order = sorted({place for places, _ in lines for place in places})
+        kept = [place for place in order if 2 * sum(at[0] <= place <= at[-1] for at, _ in lines) >= len(lines)] or order
+        return kept, [sum(_value(places, values, place) for places, values in lines) / len(lines) for place in kept]
+
+
+def _value(places: Sequence[float], values: Sequence[float], place: float) -> float:
+    """The value of a line at a place: between two points on the way from one to the other."""
+    after = bisect_left(places, place)
+    if after == len(places):
+        return values[-1]
+    if after == 0 or places[after] == place:
+        return values[after]
+    part = (place - places[after - 1]) / (places[after] - places[after - 1])
+    return values[after - 1] + part * (values[after] - values[after - 1])
 
 
 def tail_mean(points: Sequence[Point]) -> float | None:

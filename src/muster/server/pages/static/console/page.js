@@ -93,7 +93,8 @@ const arrived = (cut) => {
 const openAll = async (logs) => {
   source = new AllLogs();
   screen.show(source);
-  download.hidden = true;
+  download.href = `/jobs/${encodeURIComponent(id)}/logs.zip`;
+  download.hidden = !logs.length;
   const tail = Math.max(5, Math.floor(5000 / Math.max(1, logs.length)));
   const mine = source;
   listen(() => ({ tail }), (key, data, end) => { // after a break the ends are told again
@@ -155,6 +156,7 @@ const refreshLogs = async () => {
   const options = items.map((log) => h('option', { value: keyOf(log) }, `${log.process} · ${log.node}${attempts > 1 ? ` · ${log.attempt}` : ''}`));
   select.replaceChildren(label(h('option', { value: ALL }), 'text', 'console.all'), ...options);
   select.value = fresh.has(chosen) ? chosen : ALL;
+  if (source instanceof AllLogs) download.hidden = !known.size;
   return items;
 };
 

@@ -9,6 +9,8 @@ const query = new URLSearchParams(location.search);
 const plots = { recorded: new Map(), sampled: new Map() };
 const [status, none, attempts, select] = ['[data-status]', '[data-none]', '[data-attempts]', '[data-attempt]'].map((one) => $(one));
 let by = ['rank', 'node', 'mean'].includes(query.get('by')) ? query.get('by') : 'mean';
+let over = query.get('over') === 'time' ? 'time' : 'step';
+let hasSteps = over === 'time'; // what ranks reported has steps, so that there is a choice
 let tag = '';
 let last = null;
 
@@ -19,6 +21,8 @@ const draw = () => {
     section.hidden = !last[group].length;
     drawAll($('.plots', section), plots[group], last[group]);
   }
+  hasSteps ||= last.recorded.some((chart) => chart.x === 'step');
+  $('[data-overs]').hidden = !hasSteps;
   none.hidden = last.recorded.length + last.sampled.length > 0;
   attempts.hidden = last.attempts.length < 2;
   if (select.options.length !== last.attempts.length) select.replaceChildren(...last.attempts.map((number) => h('option', { value: number }, number)));
@@ -26,7 +30,7 @@ const draw = () => {
 };
 
 const refresh = () => trying(async () => {
-  const words = new URLSearchParams({ by });
+  const words = new URLSearchParams({ by, over });
   if (query.get('attempt')) words.set('attempt', query.get('attempt'));
   const answer = await send('GET', `${path(id)}/series?${words}`, undefined, { headers: { 'If-None-Match': tag } });
   if (answer.status !== 304) {
@@ -38,13 +42,16 @@ const refresh = () => trying(async () => {
 });
 const show = () => {
   for (const button of $$('[data-by]')) button.setAttribute('aria-pressed', String(button.dataset.by === by));
+  for (const button of $$('[data-over]')) button.setAttribute('aria-pressed', String(button.dataset.over === over));
   query.set('by', by);
+  query.set('over', over);
   history.replaceState(null, '', `${location.pathname}?${query}`);
   tag = '';
   status.replaceChildren(phrase('metrics.loading'));
   refresh();
 };
 for (const button of $$('[data-by]')) button.addEventListener('click', () => { by = button.dataset.by; show(); });
+for (const button of $$('[data-over]')) button.addEventListener('click', () => { over = button.dataset.over; show(); });
 select.addEventListener('change', () => { query.set('attempt', select.value); show(); });
 for (const name of ['language', 'theme']) document.addEventListener(name, () => requestAnimationFrame(draw));
 addEventListener('resize', () => { for (const group of Object.values(plots)) for (const plot of group.values()) plot.resize(); });

@@ -1,10 +1,11 @@
 // The job file, as text and as values. Changes of fields leave comments and everything else of the text as it is.
-import { Pair, Scalar, YAMLMap, isMap, parseDocument } from '../vendor/yaml.mjs';
+import { Pair, Scalar, YAMLMap, isMap, parseDocument, visit } from '../vendor/yaml.mjs';
 
 // All scalars are texts, as Muster reads them: `1e-3` stays `1e-3`.
 const OPTIONS = { schema: 'failsafe', merge: true, logLevel: 'silent' };
 const WRITTEN = { lineWidth: 0, flowCollectionPadding: false };
 const QUOTED = /^(~|null|Null|NULL|<<|=|)$/; // what other readers of YAML do not take for a text
+const ODD = /^[-+.\d]|^(~|true|false|yes|no|on|off|null)$/i; // quoted, it is a text for other readers, too
 const ORDER = ['name', 'kind', 'project', 'pool', 'framework', 'per', 'code', 'boot', 'command', 'parameters', 'nodes', 'devices', 'device', 'preemptible', 'priority', 'inputs', 'outputs', 'env', 'secrets', 'endpoints', 'login', 'idle_limit', 'compat', 'time_limit', 'silent_limit', 'retries', 'cpus', 'memory', 'setup'];
 
 const isMapping = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -43,6 +44,20 @@ export class JobFile {
       const values = found.toJS() ?? {};
       if (isMap(found.contents) && isMapping(values)) Object.assign(this, { values, document: found, problem: false });
     } catch { /* too many aliases */ }
+  }
+
+  /** Writes what is JSON, as programs submit it, in lines as people do. */
+  unfold() {
+    try { JSON.parse(this.text); } catch { return; }
+    if (this.problem) return;
+    visit(this.document, {
+      Map: (_, map) => { map.flow = false; },
+      Scalar: (_, one) => {
+        if (one.type !== Scalar.QUOTE_DOUBLE || ODD.test(one.value) || QUOTED.test(one.value)) return;
+        one.type = one.value.includes('\n') ? Scalar.BLOCK_LITERAL : Scalar.PLAIN;
+      },
+    });
+    this.#write();
   }
 
   /** A field, or an entry of it. */

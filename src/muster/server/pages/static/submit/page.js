@@ -86,6 +86,7 @@ const begin = (text, fields = {}) => {
   file.read(text);
   form.rest(Boolean(file.problem));
   if (file.problem) { show(text); check.soon(asking); return; }
+  file.unfold();
   for (const [name, value] of Object.entries(fields)) file.set([name], value ?? '');
   clean = file.text;
   empty = text ? '' : file.text;
