@@ -1,6 +1,6 @@
 """The conformance core: what a run does, whatever the engine.
 
-Tests that are marked `conformance` run once on each engine, all others on `local` alone.
+Tests that are marked `conformance` run once on each engine with agents, all others on `local` alone.
 
 ```python
 @pytest.mark.conformance                     # on every engine
@@ -41,8 +41,8 @@ Configure = Callable[[str], None]
 NodeName = Callable[[int], str]
 # In which engines keep their nodes together.
 WAYS = {"local": ("namespaces", "plain")}
-# On which the core runs: all engines, the local one through `muster serve`, and ssh on hosts that share nothing.
-PLACES = (*NAMES, "server", "hosts")
+# On which the core runs: all engines with agents, the local one through `muster serve`, and ssh on hosts that share nothing.
+PLACES = (*(name for name in NAMES if name != "modelarts"), "server", "hosts")  # its jobs are those of `tests/modelarts`
 
 
 @cache
@@ -51,6 +51,8 @@ def no_namespaces() -> str:
     return namespaces.available()
 
 
+# Modules with tests of minutes, which begin first: the other workers have work until they end.
+LONGEST = ("test_killed_server", "test_openapi", "test_attacks", "test_random_breaks")
 NO_EXEC = ("slurm",)  # engines on which `muster exec` says which command of theirs does the same
 
 
@@ -86,6 +88,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out.update(dict.fromkeys(filter(_is_for_ci, items)))
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
+    items.sort(key=lambda item: item.path.stem not in LONGEST)
 
 
 def _is_named(config: pytest.Config) -> bool:

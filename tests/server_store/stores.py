@@ -167,8 +167,11 @@ def certificate(folder: Path) -> Path:
 
 
 @contextmanager
-def running(folder: Path, floor: int = 0, secure: Path | None = None) -> Iterator[Running]:
-    accounts = MemoryAccounts()
+def running(
+    folder: Path, floor: int = 0, secure: Path | None = None, accounts: MemoryAccounts | None = None
+) -> Iterator[Running]:
+    """A store on a folder; `accounts` are those of the one before it, where it starts anew."""
+    accounts = accounts or MemoryAccounts()
     opened = Store(str(folder), accounts, domains=(DOMAIN,), floor=floor)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if secure else None
     if context and secure:

@@ -283,8 +283,7 @@ def test_a_bucket_that_could_not_be_deleted_keeps_what_it_has(tmp_path: Path, mo
             assert refusal(client.delete_bucket, Bucket="data") == "InternalError"
         assert client.get_object(Bucket="data", Key="late")["Body"].read() == b"x"
     (tmp_path / "store/data").rename(tmp_path / "store/.scratch/bucket-data")  # killed between the two renames
-    with running(tmp_path / "store") as store, store.boto() as client:
-        client.create_bucket(Bucket="data")
+    with running(tmp_path / "store", accounts=store.accounts) as store, store.boto() as client:
         assert client.get_object(Bucket="data", Key="late")["Body"].read() == b"x"
         client.delete_object(Bucket="data", Key="late")
         client.delete_bucket(Bucket="data")
@@ -298,8 +297,7 @@ def test_parts_survive_a_restart_and_scratch_does_not(tmp_path: Path) -> None:
         upload = begin(client, "data", "k")
         tags = [client.upload_part(PartNumber=number, Body=bytes([number]) * 100, **upload)["ETag"] for number in (1, 2)]
         (store.folder / ".scratch" / "left").write_bytes(b"of a crash")
-    with running(tmp_path / "store") as store, store.boto() as client:
-        client.create_bucket(Bucket="data")
+    with running(tmp_path / "store", accounts=store.accounts) as store, store.boto() as client:
         tags.append(client.upload_part(PartNumber=3, Body=b"end", **upload)["ETag"])
         parts = [{"PartNumber": number, "ETag": tag} for number, tag in enumerate(tags, 1)]
         client.complete_multipart_upload(MultipartUpload={"Parts": parts}, **upload)
