@@ -15,13 +15,13 @@ from muster.config import ConfigError
 from muster.dataclass import fields, replace
 from muster.engines.base import Capacity, EngineError, Order, Place, Request
 from muster.engines.modelarts import limits
-from muster.engines.modelarts.node import jobs, request, transfers
+from muster.engines.modelarts.node import carried, jobs, request, transfers
 from muster.engines.modelarts.node.account import EVERY, Account, AccountError, read_keys
 from muster.engines.modelarts.node.client import MISSING, Client, Refused, ServiceError, objects
 from muster.engines.modelarts.node.journal import Journal
 from muster.engines.modelarts.options import ModelArtsOptions, StoreUrl
 from muster.engines.own_supervisor import OwnSupervisor
-from muster.job import Job
+from muster.job import LAUNCHERS, Job
 from muster.job.kinds import Item, Wrong
 from muster.linux import keys
 from muster.records.layout import run_dir
@@ -64,7 +64,9 @@ class ModelArts(OwnSupervisor):
         if found["store"]:
             _check_store(found["store"])
         options = replace(own, **found)
-        if job.python and job.boot:
+        if job.ssh is None and carried.has_agent(job) and job.framework in LAUNCHERS:
+            job = replace(job, ssh=True)
+        if job.python and job.boot and not carried.has_agent(job):
             say("`python` is not used: the engine or the image of the service has its own")
         job = replace(job, modelarts=options)  # `device: auto` stays: the flavor says what a node has
         return replace(job, modelarts=replace(options, api=request.version(job)))
@@ -104,7 +106,7 @@ class ModelArts(OwnSupervisor):
     def show(self, job: Job, order: Order) -> str:
         """The request that creates the job of the first attempt, without keys."""
         run_id = os.path.basename(order.run_dir)
-        places = request.places(job, run_id, os.path.basename(order.code), transfers.digests(job))
+        places = request.places(job, run_id, os.path.basename(order.code), transfers.digests(job), archive=order.agent)
         path = request.path(job).format(project_id=self.service.project or "{project_id}")
         body = json.dumps(request.body(job, run_id, 1, places), ensure_ascii=False, indent=2)
         return f"POST {self.service.endpoint.rstrip('/')}{path}\n{body}"

@@ -6,6 +6,7 @@ The supervisor reads its attributes and is woken when one of them changes. Only 
 from __future__ import annotations
 
 import os
+import resource
 import threading
 import time
 import traceback
@@ -16,9 +17,11 @@ from muster.engines.modelarts.node import request, transfers
 from muster.engines.modelarts.node.account import AccountError
 from muster.engines.modelarts.node.client import Client, KeysRefused, NoSdk, Refused, ServiceError, Unanswered
 from muster.engines.modelarts.node.jobs import DUPLICATE, NO_JOB, JobId, Jobs
-from muster.engines.modelarts.node.journal import Journal
+from muster.engines.modelarts.node.journal import Journal, Log
 from muster.engines.modelarts.node.log_lines import LogLines
+from muster.engines.modelarts.node.records import NodeRecords
 from muster.engines.modelarts.node.shown import LOST, QUEUED, Shown
+from muster.engines.modelarts.node.stored_record import StoredRecord
 from muster.engines.modelarts.node.transfers import Transfers
 from muster.job import Job
 from muster.records.layout import AttemptDir
@@ -32,6 +35,7 @@ OUTPUTS_EVERY = 30.0  # as often as the service uploads them
 STOP_AGAIN = 30.0  # after which a job that was told to stop is told again
 LOGS_LIMIT, STOPPED_LOGS = 600.0, 30.0  # seconds for logs of a job that has ended to be readable; of one that was stopped
 LAST_LOGS = 5  # looks at the logs of a job that has ended, as long as they bring something
+RECORD = -1  # in the place of a node, the record that Muster's agent writes
 SETTLING = 3  # looks for a job whose creation was not answered, before it counts as not created
 
 
@@ -59,6 +63,7 @@ class Watcher(threading.Thread):
         self.hosts: dict[int, dict[str, str]] = {}
         self.left = ""  # what of the outputs stays in the store
         self.unsaved = ""  # why outputs are not where the job wants them
+        self.record: StoredRecord | None = None  # of a job that runs Muster's agent
         self.over = False  # whether the thread has done all it does
         self.woken, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._job, self._run_id, self._number = job, run_id, attempt
@@ -178,7 +183,8 @@ class Watcher(threading.Thread):
             data = transfers.digests(self._job)
         except OSError as error:
             raise Hopeless(f"{error.filename} cannot be read: {error.strerror}; its job may go on in ModelArts") from None
-        self._places = request.places(self._job, self._run_id, os.path.basename(self._transfers.code), data)
+        code, archive = os.path.basename(self._transfers.code), self._transfers.archive
+        self._places = request.places(self._job, self._run_id, code, data, self._number, archive)
         self._id = self._journal.job(self._number)
         if self._id is not None:
             return
@@ -318,7 +324,33 @@ class Watcher(threading.Thread):
             came = came or _size(self._log_path(attempt, node)) != sized
         if time.monotonic() - self._fetched > OUTPUTS_EVERY:
             self._fetch(attempt)
+        return self._take_record(attempt) or came
+
+    def _take_record(self, attempt: AttemptDir) -> bool:
+        """Takes what is new of the record that Muster's agent writes."""
+        if self._places.carried is None:
+            return False
+        self._missing.pop(RECORD, None)
+        try:
+            if self.record is None:
+                hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # every log of the run is an open file
+                resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+                self.record = self._record(attempt, self._places.carried.record)
+            with self._transfers.storage() as storage:
+                came = self.record.take(storage)
+        except (StorageError, OSError) as error:
+            self._missing[RECORD] = str(error)
+            return False
+        if came:
+            self._tell()
         return came
+
+    def _record(self, attempt: AttemptDir, url: str) -> StoredRecord:
+        def note(taken: int, logs: list[Log]) -> None:
+            self._journal.keep_record(self._number, taken, logs)
+
+        show = NodeRecords(attempt, self._job).show
+        return StoredRecord(attempt, self._job.nodes, url, *self._journal.record(self._number), note, show)
 
     def _log(self, attempt: AttemptDir, node: int) -> LogLines:
         place, before = self._journal.place(self._number, node)
@@ -329,6 +361,8 @@ class Watcher(threading.Thread):
         return LogLines(self._log_path(attempt, node), place, before, move)
 
     def _log_path(self, attempt: AttemptDir, node: int) -> str:
+        if self._places.carried is not None:
+            return attempt.node(node).service_log
         return attempt.node(node).log(process_of(self._job, node))
 
     def _fetch(self, attempt: AttemptDir) -> None:
@@ -342,7 +376,7 @@ class Watcher(threading.Thread):
     def _finish(self, attempt: AttemptDir, job: JobId) -> None:
         """Brings what is left, once the job has ended."""
         looks, deadline = 0, time.monotonic() + (STOPPED_LOGS if self._stopping.is_set() else LOGS_LIMIT)
-        while self._bring(attempt, job) or self._missing:
+        while self._bring(attempt, job) or self._missing or (self.record and not self.record.over):
             looks += 1
             if time.monotonic() > deadline or (looks >= LAST_LOGS and not self._missing):
                 break
@@ -352,7 +386,12 @@ class Watcher(threading.Thread):
         self._fetch(attempt)
         if self._missing:
             node, why = next(iter(self._missing.items()))
-            self.left = "; ".join(filter(None, [self.left, f"the log of node {node} could not be brought to its end: {why}"]))
+            what = "its record" if node == RECORD else f"the log of node {node}"
+            self.left = "; ".join(filter(None, [self.left, f"{what} could not be brought to its end: {why}"]))
+        if self.record is not None:
+            self.record.close()
+            with suppress(StorageError, OSError):
+                self._transfers.withdraw(self._places)
         self.unsaved = self._transfers.fetch_local(self._places)
         try:
             self._transfers.harvest(attempt, self._places, self._journal.before(self._number))

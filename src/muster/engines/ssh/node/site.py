@@ -19,6 +19,7 @@ from muster.channel.stream.frames import Parser
 from muster.dataclass import dataclass, field
 from muster.engines.ssh.node import addresses, handover
 from muster.engines.ssh.node.addresses import Place, Unsuitable
+from muster.engines.ssh.node.connection import Host
 from muster.engines.ssh.node.handover import Handover
 from muster.engines.ssh.node.link import Link
 from muster.linux import syscalls
@@ -176,11 +177,17 @@ class SshSite(OwnSite):
         self._tokens = os.pipe()
         os.set_blocking(self._tokens[0], False)
         os.write(self._tokens[1], b"." * CONNECTING)
-        given = handover.of_each_node(self.assignment, attempt)
+        given = handover.of_each_node(self.assignment, attempt, self.find_host)
         with held():
             for one, spec in zip(given, self._hosts.nodes):
                 self._nodes.append(self._fork(one, spec))
         os.close(given[0].code)
+
+    def find_host(self, index: int, spec: str) -> Host:
+        """How a host is reached."""
+        host = Host.parse(spec)
+        assert host is not None  # checked when the job was submitted
+        return host
 
     def _fork(self, given: Handover, spec: str) -> Node:
         near, far = socket.socketpair()
