@@ -27,9 +27,9 @@ paths = dict(word[2:].split("=", 1) for word in sys.argv[1:])
 print("data", open(os.path.join(paths["data_url"], "words.txt")).read(), "epochs", paths["epochs"], flush=True)
 for step in range(400):
     print("step", step, flush=True)
-record(throughput=10.0 * (rank + 1))
+record.metric("throughput", 10.0 * (rank + 1))
 if rank == 0:
-    record(accuracy=0.75)
+    record.metric("accuracy", 0.75)
     open(os.path.join(os.environ["train_url"], "model.txt"), "w").write("trained")
 print("end", os.environ["LEVEL"], flush=True)
 """
@@ -74,7 +74,98 @@ def test_a_run_in_a_job_is_recorded_like_any_other(muster: Muster, home: Path, t
     assert (found["result"]["throughput"]["value"], found["result"]["accuracy"]["value"]) == (100.0, 0.75)
     assert client.get("out/model.txt") == b"trained"
     assert (Path(found["dir"]) / "attempts/1/nodes/0/outputs/train_url/model.txt").read_text() == "trained"
-    assert (Path(found["dir"]) / "attempts/1/nodes/1/metrics.jsonl").exists()
+
+
+FAILS = """import os, sys, time
+print("rank", os.environ["RANK"], flush=True)
+if os.environ["RANK"] == "3":
+    raise RuntimeError("out of luck")
+time.sleep(600)
+"""
+
+
+def test_the_first_failure_is_that_of_the_rank_that_was_its_cause(
+    muster: Muster, home: Path, tmp_path: Path, client: Client
+) -> None:
+    use(home, client)
+    job = write(tmp_path, FAILS, **AGENT, grace="1s", retries=1)
+    found = run_json(muster, home, job)
+    assert (found["state"], found["exit"]) == ("failed", 1), (found, logs(found))
+    assert found["reason"] == "rank 3 on node 1 exited with code 1: RuntimeError: out of luck (attempt 2 of 2)", found["reason"]
+    assert found["failure"]["tail"][0] == "rank 3"
+    assert [len(one["ranks"]) for one in found["attempts"]] == [4, 4]
+    assert {one["status"]["phase"] for one in own_jobs(client, found["run"])} == {"Failed"}
+    with client.obs() as obs:  # the key of an attempt is gone with its job
+        kept = [one.key for one in obs.listObjects(client.bucket, prefix=f"muster/runs/{found['run']}/").body.contents]
+    assert kept and all("/record-" in key for key in kept), kept
+
+
+def own_jobs(client: Client, run: str) -> list[dict[str, Any]]:
+    return [one for one in jobs_of(client) if one["metadata"]["description"].startswith(f"Muster run {run},")]
+
+
+WAITS = """import socket, sys
+print("before", flush=True)
+with socket.create_connection(("127.0.0.1", int(sys.argv[1].partition("=")[2]))) as gate:
+    gate.recv(1)
+print("after", flush=True)
+"""
+
+
+@pytest.fixture
+def gate() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(90)
+        yield listener
+
+
+def started(muster: Muster, job: Path, gate: socket.socket) -> tuple[str, list[socket.socket]]:
+    """Starts a run; returns it once both of its ranks wait, and their connections."""
+    port = gate.getsockname()[1]
+    done = muster("run", job, "--engine", "modelarts", "--detach", "--json", "--set", f"parameters.port={port}")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["run"], [gate.accept()[0] for _ in range(2)]
+
+
+def shown(muster: Muster, run: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(muster("show", run, "--json").stdout)
+    return found
+
+
+def test_a_run_goes_on_without_its_submitter_which_another_one_takes_over(
+    muster: Muster, home: Path, tmp_path: Path, client: Client, gate: socket.socket
+) -> None:
+    use(home, client)
+    run, programs = started(muster, write(tmp_path, WAITS, compat=None, nodes=2), gate)
+    until(lambda: shown(muster, run)["state"] == "running")
+    until(lambda: muster("logs", run, "--rank", "1").stdout == "before\n")
+    os.kill(int(json.loads((home / "runs" / run / "run.json").read_text())["handle"].split(":")[0]), signal.SIGKILL)
+    until(lambda: shown(muster, run)["state"] == "pending")
+    noted = json.loads((home / "runs" / run / "modelarts.json").read_text())["jobs"]["1"]["record"]
+    assert noted["taken"] > 0 and {name for _, _, name, _ in noted["logs"]} >= {"logs/rank-0.log", "logs/rank-1.log"}
+    assert muster("reconcile", run).returncode == 0
+    for program in programs:
+        program.sendall(b".")
+        program.close()
+    assert muster("wait", run, timeout=90).returncode == 0, muster("show", run).stdout
+    for rank in range(2):
+        assert muster("logs", run, "--rank", rank).stdout == "before\nafter\n"
+    assert (home / "runs" / run / "attempts/1/nodes/1/metrics.jsonl").stat().st_size > 0  # what was sampled there
+    assert len(shown(muster, run)["attempts"]) == len(own_jobs(client, run)) == 1
+
+
+def test_a_stop_ends_the_job_and_what_was_written_is_there(
+    muster: Muster, home: Path, tmp_path: Path, client: Client, gate: socket.socket
+) -> None:
+    use(home, client)
+    run, programs = started(muster, write(tmp_path, WAITS, compat=None, nodes=2, grace="1s"), gate)
+    assert muster("stop", run, timeout=90).returncode == 0
+    for program in programs:
+        program.close()
+    found = shown(muster, run)
+    assert (found["state"], found["reason"]) == ("stopped", "stopped by the user")
+    assert [one["status"]["phase"] for one in own_jobs(client, run)] == ["Terminated"]
+    assert muster("logs", run, "--rank", "1").stdout == "before\n"
 
 
 def logs(found: dict[str, Any]) -> str:
