@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from muster.config import ConfigError
 from muster.dataclass import fields, replace
-from muster.engines.base import Capacity, EngineError, Order, Place, Request
+from muster.engines.base import Beside, Capacity, EngineError, Order, Place, Request
 from muster.engines.modelarts import limits
 from muster.engines.modelarts.node import carried, jobs, request, transfers
 from muster.engines.modelarts.node.account import EVERY, Account, AccountError, read_keys
@@ -135,6 +135,9 @@ class ModelArts(OwnSupervisor):
             raise EngineError(f"the job of {run_id} in ModelArts could not be stopped: {error}") from None
         finally:
             client.close()
+
+    def execute(self, command: Beside) -> tuple[int, str]:
+        raise EngineError("the nodes of a job in ModelArts cannot be reached from here")
 
     def open_connection(self, place: Place, port: int, carriers: Carriers) -> socket.socket:
         raise EngineError("the nodes of a job in ModelArts cannot be reached from here")

@@ -81,6 +81,7 @@ class Node:
 
 class SshSite(OwnSite):
     nodes_return = True
+    link: type[Link] = Link
 
     def __init__(self, assignment: Assignment, events: Events) -> None:
         self.assignment = assignment
@@ -193,7 +194,7 @@ class SshSite(OwnSite):
         near, far = socket.socketpair()
         supervisor, pid = os.getpid(), os.fork()
         if pid == 0:
-            _be_link(given, far, self._tokens, supervisor, [near, *(node.line for node in self._nodes)])
+            _be_link(self.link, given, far, self._tokens, supervisor, [near, *(node.line for node in self._nodes)])
         far.close()
         near.setblocking(True)
         return Node(given.node, spec, given.host.name, pid, near)
@@ -354,7 +355,12 @@ class SshSite(OwnSite):
 
 
 def _be_link(
-    given: Handover, line: socket.socket, tokens: tuple[int, int], supervisor: int, others: list[socket.socket]
+    link: type[Link],
+    given: Handover,
+    line: socket.socket,
+    tokens: tuple[int, int],
+    supervisor: int,
+    others: list[socket.socket],
 ) -> None:
     """Never returns: this process is the link of a node, and ends with its supervisor."""
     code = 1
@@ -365,7 +371,7 @@ def _be_link(
         syscalls.die_with_parent()
         syscalls.set_name(f"muster-link-{given.node}")
         if os.getppid() == supervisor:
-            Link(given, line, tokens).run()
+            link(given, line, tokens).run()
     except BaseException:
         import traceback
 

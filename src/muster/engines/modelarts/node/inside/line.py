@@ -110,7 +110,7 @@ def keep_alive(connection: socket.socket) -> None:
 
 def dial(host: str, key: bytes, worker: int, command: str) -> socket.socket:
     """A connection on which a worker runs a command. Raises OSError where none of its ports leads to it."""
-    reason = "nothing answers"
+    reason = stranger = ""
     for port in ports(key, worker):
         try:
             connection = socket.create_connection((host, port), CONNECT)
@@ -124,9 +124,9 @@ def dial(host: str, key: bytes, worker: int, command: str) -> socket.socket:
             greet(connection, key, worker, command.encode())
             return connection
         except (OSError, Refused) as error:
-            reason = str(error)
+            stranger = str(error)
             connection.close()
-    raise OSError(f"worker {worker} ({host}) is not reached: {reason}")
+    raise OSError(f"worker {worker} ({host}) is not reached: {stranger or reason}")
 
 
 def main(words: list[str]) -> int:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+from typing import NoReturn
+
 from muster.agent.supervisor.site import Assignment
 from muster.dataclass import dataclass
 from muster.engines.ssh.node.connection import LONGEST, Host, Unreachable
+from muster.engines.ssh.node.link import Link
 from muster.engines.ssh.node.site import SshSite
 from muster.records.files import Events
 from muster.records.untrusted import printable
@@ -24,7 +28,17 @@ class WorkerHost(Host):
         return Unreachable(printable(last)[:LONGEST], lasting=False)
 
 
+class SteadyLink(Link):
+    """Goes on where the service tells all processes of a job to end: the supervisor ends it when the ranks have."""
+
+    def run(self) -> NoReturn:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        super().run()
+
+
 class InsideSite(SshSite):
+    link = SteadyLink
+
     def __init__(self, assignment: Assignment, events: Events, key_file: str, attempt: int) -> None:
         super().__init__(assignment, events)
         self._key_file = key_file

@@ -95,7 +95,9 @@ class Listener:
         self._sessions = 0
         self._until = time.monotonic() + FIRST_LIMIT
         self._code: int | None = None  # with which this worker ends, once it was told
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._closed = False
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
 
     def wait(self, patience: float) -> int:
         """Waits until the run is over; returns the exit code."""
@@ -111,8 +113,16 @@ class Listener:
 
     _patience = SILENT_LIMIT
 
+    def close(self) -> None:
+        """Listens no more."""
+        self._closed = True
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._socket.close()
+
     def _accept(self) -> None:
-        while True:
+        while not self._closed:
             try:
                 connection, _ = self._socket.accept()
             except OSError:
