@@ -157,13 +157,15 @@ def test_a_run_goes_on_without_its_submitter_which_another_one_takes_over(
 def test_a_stop_ends_the_job_and_what_was_written_is_there(
     muster: Muster, home: Path, tmp_path: Path, client: Client, gate: socket.socket
 ) -> None:
-    use(home, client)
+    use(home, client, engine="", image="of-the-user")  # without an engine a command of the image starts the boot file
     run, programs = started(muster, write(tmp_path, WAITS, compat=None, nodes=2, grace="1s"), gate)
     assert muster("stop", run, timeout=90).returncode == 0
     for program in programs:
         program.close()
     found = shown(muster, run)
     assert (found["state"], found["reason"]) == ("stopped", "stopped by the user")
+    assert [bool(one["pid"]) for one in found["attempts"][0]["ranks"]] == [True, True]  # the agents have recorded their ends
+    assert found["warnings"] == []
     assert [one["status"]["phase"] for one in own_jobs(client, run)] == ["Terminated"]
     assert muster("logs", run, "--rank", "1").stdout == "before\n"
 

@@ -24,6 +24,7 @@ from muster.storage import Storage
 from muster.storage.errors import NotFound
 
 MOST = 2 * record.PIECE + (64 << 20)  # bytes of a file: one message may come behind all that fits
+NAMED = 5  # files that have no place here
 LONGEST = 1000  # letters of a sentence of it
 HELD_BACK = ("done", "failed", "stop-request")  # topics of which a stop would follow, which ends the job in the service
 
@@ -72,6 +73,7 @@ class StoredRecord:
         self._note, self._show = note, show
         self._place = (taken, logs)
         self._mirrors: dict[int, Mirror] = {}
+        self._refused: list[str] = []
         self._rewind()
 
     @property
@@ -98,6 +100,12 @@ class StoredRecord:
         if came and not self.broken:
             self._note(*self._place)
         return came
+
+    def lacking(self) -> str:
+        """What of the run is not in the run directory; empty where all is."""
+        if self.broken or self.end is None:
+            return f"{self.broken or 'its record has no end'}; what its ranks wrote may be missing (it lies at {self._url})"
+        return f"{'; '.join(self._refused[:NAMED])} (they lie at {self._url})" if self._refused else ""
 
     def close(self) -> None:
         for mirror in self._mirrors.values():
@@ -169,12 +177,17 @@ class StoredRecord:
 
     def _mirror(self, node: int) -> Mirror:
         if node not in self._mirrors:
-            self._mirrors[node] = Mirror(self._attempt.node(node).path, partial(self._published, node), lambda *_: None)
+            self._mirrors[node] = Mirror(
+                self._attempt.node(node).path, partial(self._published, node), partial(self._refuse, node)
+            )
         return self._mirrors[node]
 
     def _published(self, node: int, topic: str) -> None:
         if topic not in HELD_BACK:
             self._show(node, topic)
+
+    def _refuse(self, node: int, name: str, reason: str) -> None:
+        self._refused.append(f"{name} of node {node} is not here: {reason}")
 
     def _follow(self, frame: Frame) -> None:
         """Keeps account of the files that go on."""

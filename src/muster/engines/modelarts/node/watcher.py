@@ -389,6 +389,7 @@ class Watcher(threading.Thread):
             what = "its record" if node == RECORD else f"the log of node {node}"
             self.left = "; ".join(filter(None, [self.left, f"{what} could not be brought to its end: {why}"]))
         if self.record is not None:
+            self.left = "; ".join(filter(None, [self.left, self.record.lacking()]))
             self.record.close()
             with suppress(StorageError, OSError):
                 self._transfers.withdraw(self._places)
