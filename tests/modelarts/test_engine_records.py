@@ -88,6 +88,12 @@ def test_failures_are_told_in_the_order_in_which_they_were_learned_of(supervised
             FAILED,
             ("lost", "worker-1 was not reached"),
         ),
+        (
+            {"stop": {"cause": "failure", "reason": "rank-1 failed"}, "failures": [1], "reason": "rank 1 failed"},
+            FAILED,
+            ("failed", "the job failed in ModelArts: rank 1 failed"),  # what it says of it was not in the record
+        ),
+        ({"stop": {"cause": "finished"}}, FAILED, ("failed", "out of luck, after its ranks had succeeded")),
         ({"stop": {"cause": "finished"}}, COMPLETED, ("succeeded", "all 2 ranks succeeded")),
         (
             {"reason": "worker-1: it has no Python"},

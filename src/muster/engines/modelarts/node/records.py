@@ -10,8 +10,8 @@ from muster.channel.directory import DirectoryNode
 from muster.dataclass import dataclass
 from muster.engines.modelarts.node.shown import FAILED, SUCCEEDED, Shown, TaskEnd
 from muster.job import Job
-from muster.records.files import Events, read_object, write_json
-from muster.records.layout import AttemptDir
+from muster.records.files import Events, read_mapping, read_object, write_json
+from muster.records.layout import NODE_TOPICS, AttemptDir
 from muster.records.run_view import Stop
 
 
@@ -41,6 +41,10 @@ class NodeRecords:
                 channel.show(topic)
             finally:
                 channel.close()
+
+    def has(self, node: int, topic: str) -> bool:
+        """True if a topic of a node is here, and can be read."""
+        return read_mapping(self.attempt.node(node).topic(topic), NODE_TOPICS[topic]) is not None
 
     def prepare(self) -> None:
         for node in range(self.job.nodes):

@@ -26,6 +26,7 @@ from muster.engines.modelarts.node.stored_record import End
 from muster.engines.modelarts.node.transfers import Transfers
 from muster.engines.modelarts.node.watcher import Watcher
 from muster.linux import keys
+from muster.records import clocks
 from muster.records.files import Events, read_object
 from muster.records.layout import AttemptDir, RunDir
 from muster.records.logs import last_lines
@@ -169,20 +170,22 @@ class ModelArtsSite(OwnSite):
         if shown.state == LOST and stop is None:
             return self._lose(f"the job was lost in ModelArts: {shown.words}")
         end = watcher.record.end if watcher.record is not None else None
-        if stop is None and end is not None and end.lost and shown.state != STOPPED:
-            self._reported, self._cut = True, Cut(end.cut or end.reason)
-            reasons = dict(end.lost)
-            return [NodeEnded(node, reasons.get(node, "")) for node in range(self.assignment.count)]
-        if stop is None:
+        lost = dict(end.lost) if stop is None and end is not None and shown.state != STOPPED else {}
+        if stop is None and not lost:
             if not self._published:
                 self._published = True
                 self._publish(attempt, records, shown, end)
             return []
         self._reported = True
+        for node, ahead in end.clocks if end is not None else ():
+            self.events.add(clocks.EVENT, attempt=attempt.number, node=node, ahead=ahead)
         if watcher.left:
             self.events.add("outputs-left", attempt=attempt.number, reason=watcher.left)
-        records.end(shown, stop, watcher.unsaved)
-        return [NodeEnded(node) for node in range(self.assignment.count)]
+        if stop is None and end is not None:
+            self._cut = Cut(end.cut or end.reason)
+        else:
+            records.end(shown, stop or Stop(Cause.UNKNOWN), watcher.unsaved)
+        return [NodeEnded(node, lost.get(node, "")) for node in range(self.assignment.count)]
 
     def _publish(self, attempt: AttemptDir, records: NodeRecords, shown: Shown, end: End | None) -> None:
         if shown.state == STOPPED:
@@ -190,8 +193,8 @@ class ModelArtsSite(OwnSite):
             records.request_stop(Stop(Cause.TERMINATED, f"{ELSEWHERE}{said}"))
         elif end is not None and end.stop is not None and end.stop.cause not in (Cause.FINISHED, Cause.FAILURE):
             records.request_stop(end.stop)
-        elif end is not None and end.failures:
-            for node in end.failures:
+        elif end is not None and (failed := [node for node in end.failures if records.has(node, "failed")]):
+            for node in failed:
                 records.show(node, "failed")
         elif shown.state == SUCCEEDED:
             records.done()
@@ -202,6 +205,8 @@ class ModelArtsSite(OwnSite):
         """Why a job failed whose agent does not say which rank was the cause."""
         assert self._watcher is not None
         record = self._watcher.record
+        if end is not None and end.stop is not None and end.stop.cause is Cause.FINISHED:
+            return f"{shown.words}, after its ranks had succeeded"
         if end is not None and end.reason:
             return end.reason
         if record is not None and record.broken:

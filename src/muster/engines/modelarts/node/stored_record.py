@@ -20,6 +20,7 @@ from muster.plan import World
 from muster.records.files import write_json
 from muster.records.layout import AttemptDir
 from muster.records.run_view import Stop
+from muster.records.untrusted import number
 from muster.storage import Storage
 from muster.storage.errors import NotFound
 
@@ -38,18 +39,20 @@ class End:
     lost: tuple[tuple[int, str], ...]
     cut: str
     reason: str
+    clocks: tuple[tuple[int, float], ...] = ()  # by how much those of nodes are ahead of the first worker's
 
     @classmethod
     def read(cls, data: dict[str, Any], count: int) -> End:
         stop = data.get("stop")
         failures = _list(data, "failures")
-        lost = [one for one in _list(data, "lost") if isinstance(one, list) and len(one) == 2 and _is_node(one[0], count)]
+        lost, ahead = ([one for one in _list(data, name) if _is_pair(one, count)] for name in ("lost", "clocks"))
         return cls(
             Stop.from_json(stop) if isinstance(stop, dict) and stop else None,
             tuple(dict.fromkeys(node for node in failures if _is_node(node, count))),
             tuple((node, str(reason)[:LONGEST]) for node, reason in lost),
             str(data.get("cut") or "")[:LONGEST],
             str(data.get("reason") or "")[:LONGEST],
+            tuple((node, found) for node, seconds in ahead if (found := number(seconds)) is not None),
         )
 
 
@@ -206,6 +209,10 @@ class StoredRecord:
 
 def _is_node(value: object, count: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < count
+
+
+def _is_pair(value: object, count: int) -> bool:
+    return isinstance(value, list) and len(value) == 2 and _is_node(value[0], count)
 
 
 def _list(data: dict[str, Any], name: str) -> list[Any]:

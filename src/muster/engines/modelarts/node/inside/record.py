@@ -12,6 +12,7 @@ from typing import Any
 
 from muster.channel.stream import frames
 from muster.channel.stream.source import Source
+from muster.records import clocks
 from muster.records.files import read_events, read_object
 from muster.records.layout import AttemptDir, RunDir
 
@@ -114,6 +115,7 @@ class Record:
             "stop": read_object(self._attempt.stop),
             "failures": list(dict.fromkeys(event.get("node") for event in events if event["event"] == "failure")),
             "lost": [[event.get("node"), event.get("reason")] for event in events if event["event"] == "lost"],
+            "clocks": [[event.get("node"), event.get("ahead")] for event in events if event["event"] == clocks.EVENT],
             "cut": str(ended.get("reason") or ""),
             "reason": said or str(final.get("reason") or ""),
         }

@@ -77,9 +77,9 @@ class Worker:
             signal.signal(signal.SIGTERM, lambda *_: say("told to end; the first worker says when"))
             return listener.wait(self.given.job.grace + SILENT_LIMIT)
         finally:
-            with suppress(OSError):
-                delete_tree(self.home)
-                delete_tree(f"{self.base}/hosts/nodes/{self.index}")
+            for path in (self.home, f"{self.base}/hosts" if self.index == 0 else f"{self.base}/hosts/nodes/{self.index}"):
+                with suppress(OSError):  # another worker on this machine is quicker
+                    delete_tree(path)
 
 
 class Listener:
