@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 from collections.abc import Iterator
@@ -12,10 +13,12 @@ from typing import Any
 
 import pytest
 from engine_scene import jobs_of, run_json, use, write
+from fake_devices import Gpus
 from modelarts_scene import Client, Scene, new_client, served
 from modelarts_scene import collected as collected
 
 from conftest import Muster, until
+from muster_server import server_folder
 
 AGENT: dict[str, Any] = {"compat": None, "devices": 2, "nodes": 2}
 STEPS = """import os, sys
@@ -168,6 +171,22 @@ def test_a_stop_ends_the_job_and_what_was_written_is_there(
     assert found["warnings"] == []
     assert [one["status"]["phase"] for one in own_jobs(client, run)] == ["Terminated"]
     assert muster("logs", run, "--rank", "1").stdout == "before\n"
+
+
+@pytest.mark.long
+def test_each_node_has_the_devices_that_the_service_gives_it(muster: Muster, home: Path, tmp_path: Path) -> None:
+    """They are held by the job, which is a run of the server's, so that the agent in it does not wait for them."""
+    folder = server_folder()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", Gpus(folder / "machine", 4).env["PATH"])
+        with served() as scene:
+            patch.undo()
+            use(home, new_client(scene), flavor="nvidia.2")
+            program = "import os\nprint(os.environ['CUDA_VISIBLE_DEVICES'], flush=True)\n"
+            found = run_json(muster, home, write(tmp_path, program, **AGENT, device="nvidia"))
+    assert found["state"] == "succeeded", (found["reason"], logs(found))
+    assert [muster("logs", found["run"], "--rank", rank).stdout for rank in range(4)] == ["0,1\n"] * 2 + ["2,3\n"] * 2
+    shutil.rmtree(folder)
 
 
 def logs(found: dict[str, Any]) -> str:

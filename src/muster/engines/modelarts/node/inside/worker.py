@@ -17,6 +17,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from muster.agent.supervisor import device_locks
 from muster.dataclass import dataclass
 from muster.engines.modelarts.node.inside import line
 from muster.engines.modelarts.node.inside.given import FILE, GIVEN, Given
@@ -167,7 +168,9 @@ class Listener:
 
 def environment(found: Mapping[str, str]) -> dict[str, str]:
     """The environment of a worker without what says who else its processes are."""
-    return {name: value for name, value in found.items() if name not in _LAUNCHERS and not name.startswith(_FAMILIES)}
+    kept = {name: value for name, value in found.items() if name not in _LAUNCHERS and not name.startswith(_FAMILIES)}
+    held = "MUSTER_RUN" in found  # by the run that the job is on a pool of Muster's
+    return {**kept, device_locks.GIVEN: "1"} if held else kept
 
 
 def say(text: str) -> None:
