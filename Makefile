@@ -74,7 +74,7 @@ lint: $(LINTERS)  ## style, types, the rooms' contracts, and that what travels r
 	$(BIN)/lint-imports
 	$(BIN)/vermin --quiet --no-tips --no-eval-annotations --backport typing -t=3.9- --violations $(NODE_ROOMS) workloads
 	$(BIN)/vermin --quiet --no-tips --no-eval-annotations --backport typing -t=3.7- --violations src/muster/shims src/muster/record.py \
-	  src/muster/engines/modelarts/node/muster_boot.py
+	  src/muster/engines/modelarts/node/inside/muster_boot.py
 
 docs: $(READY)  ## write the pages that are made from the code
 	$(BIN)/python -c "from muster.job.describe import page; print(page(), end='')" > docs/job-file.md

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_engine_supervisor import COMPLETED, FAILED, RUNNING, Jobs
+from test_engine_supervisor import COMPLETED, FAILED, QUEUED, RUNNING, Jobs
 from test_engine_supervisor import collected as collected
 from test_engine_supervisor import supervised as supervised
 
+from conftest import until
 from muster.channel.stream import frames
-from muster.engines.modelarts.node.inside import record
+from muster.engines.modelarts.node.inside import muster_boot, record
+from muster.records.files import write_json
 from muster.records.run_view import RunView
 
 INSIDE = {"compat": "", "outputs": {}}
@@ -20,7 +22,7 @@ INSIDE = {"compat": "", "outputs": {}}
 
 def ended(one: Any, home: Path, body: bytes) -> RunView:
     """How a run ends whose workers have left this record."""
-    folder = home / "store/bucket/muster/runs" / one.run.id / "record-1"
+    folder = home / "store/bucket/muster/records" / one.run.id / "1"
     folder.mkdir(parents=True)
     (folder / record.name(1)).write_bytes(record.packed(1, body))
     found: RunView = one.end(one.start())
@@ -57,8 +59,7 @@ def test_without_a_record_the_log_of_the_first_worker_says_why(supervised: Any, 
         ("muster_given", "env"),
         ("muster_record", "env"),
     ]
-    runs = home / "store/bucket/muster/runs" / one.run.id
-    assert [path for path in runs.rglob("*") if path.is_file()] == []  # the key of the attempt is gone
+    assert not list((home / "store/bucket").rglob("given.json"))  # the key of the attempt is gone
 
 
 def test_failures_are_told_in_the_order_in_which_they_were_learned_of(supervised: Any, home: Path) -> None:
@@ -125,3 +126,28 @@ def test_a_record_of_somebody_else_is_not_taken(supervised: Any, home: Path, las
         found.reason
     )
     assert [said in warning for warning in found.warnings] == [True]
+
+
+def test_a_job_that_never_starts_leaves_no_key_behind(supervised: Any, home: Path) -> None:
+    jobs = Jobs([QUEUED])
+    with supervised(jobs, **INSIDE) as one:
+        process = one.start()
+        until(lambda: jobs.looks > 1)
+        assert list((home / "store/bucket").rglob("given.json"))
+        write_json(one.run.stop, {"reason": "stopped by the user"})
+        assert one.end(process).state == "stopped"
+    assert not list((home / "store/bucket").rglob("given.json"))
+
+
+def test_the_boot_file_says_what_to_do_where_there_is_no_python_for_the_agent(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    old = tmp_path / "python3"
+    old.write_text("#!/bin/sh\necho False\n")
+    old.chmod(0o755)
+    monkeypatch.setattr(muster_boot, "NAMES", [str(old), str(tmp_path / "none")])
+    monkeypatch.setattr("sys.executable", str(old))
+    with pytest.raises(
+        SystemExit, match=r"needs Python 3\.9 or newer, .* choose an engine with a newer one, or a custom image"
+    ):
+        muster_boot.main()

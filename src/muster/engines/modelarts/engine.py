@@ -15,9 +15,10 @@ from muster.config import ConfigError
 from muster.dataclass import fields, replace
 from muster.engines.base import Beside, Capacity, EngineError, Order, Place, Request
 from muster.engines.modelarts import limits
-from muster.engines.modelarts.node import carried, jobs, request, transfers
+from muster.engines.modelarts.node import jobs, request, transfers
 from muster.engines.modelarts.node.account import EVERY, Account, AccountError, read_keys
 from muster.engines.modelarts.node.client import MISSING, Client, Refused, ServiceError, objects
+from muster.engines.modelarts.node.inside import carried
 from muster.engines.modelarts.node.journal import Journal
 from muster.engines.modelarts.options import ModelArtsOptions, StoreUrl
 from muster.engines.own_supervisor import OwnSupervisor

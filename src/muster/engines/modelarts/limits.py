@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from muster.engines.base import EngineError
-from muster.engines.modelarts.node import carried, jobs, request
-from muster.engines.modelarts.node.carried import has_agent
+from muster.engines.modelarts.node import jobs, request
 from muster.engines.modelarts.node.client import Client, KeysRefused, NoSdk, Refused, Unanswered, objects
+from muster.engines.modelarts.node.inside import carried
+from muster.engines.modelarts.node.inside.carried import has_agent
 from muster.engines.modelarts.node.jobs import V2, place
 from muster.engines.modelarts.node.request import options_of
 from muster.job import Job

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from muster.agent.supervisor.arbiter import Arbiter, Silence
 from muster.channel.base import Message
-from muster.engines.modelarts.node.carried import has_agent
+from muster.engines.modelarts.node.inside.carried import has_agent
 from muster.records.files import read_object
 from muster.records.run_view import Stop
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from muster.dataclass import dataclass, field
-from muster.engines.modelarts.node import carried
-from muster.engines.modelarts.node.carried import Carried, has_agent
+from muster.engines.modelarts.node.inside import carried
+from muster.engines.modelarts.node.inside.carried import Carried, has_agent
 from muster.engines.modelarts.options import ModelArtsOptions
 from muster.job import Job
 from muster.job.data import local_path

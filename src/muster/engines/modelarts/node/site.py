@@ -17,8 +17,8 @@ from muster.channel.directory import DirectorySupervisor
 from muster.engines.modelarts.node import jobs, request
 from muster.engines.modelarts.node.account import Account
 from muster.engines.modelarts.node.arbiter import JobArbiter
-from muster.engines.modelarts.node.carried import has_agent
 from muster.engines.modelarts.node.client import Client
+from muster.engines.modelarts.node.inside.carried import has_agent
 from muster.engines.modelarts.node.journal import Journal
 from muster.engines.modelarts.node.records import NodeRecords
 from muster.engines.modelarts.node.shown import LOST, RUNNING, STOPPED, STOPPING, SUCCEEDED, Shown
@@ -149,7 +149,7 @@ class ModelArtsSite(OwnSite):
         if watcher.reason != self.reason:
             self.reason = watcher.reason
             self.events.add("service", attempt=attempt.number, reason=self.reason)
-        shown = watcher.shown
+        over, shown = watcher.over, watcher.shown  # in this order: what is shown last is shown before it is over
         stop = Stop.from_json(read_object(attempt.stop)) if os.path.lexists(attempt.stop) else None
         if stop is not None:
             self.terminate()  # also after a supervisor that had announced it was cut off
@@ -159,7 +159,7 @@ class ModelArtsSite(OwnSite):
             return []
         if shown.state != "queued" and not records.is_up() and not records.brought:
             records.up(shown, watcher.hosts)
-        return self._report(attempt, watcher, records, shown, stop) if watcher.over else []
+        return self._report(attempt, watcher, records, shown, stop) if over else []
 
     def _report(
         self, attempt: AttemptDir, watcher: Watcher, records: NodeRecords, shown: Shown, stop: Stop | None

@@ -5,6 +5,7 @@ Whoever can write to the store can write into it: names, sizes and messages are 
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -15,7 +16,9 @@ from muster.channel.stream.mirror import Mirror
 from muster.channel.stream.names import is_log
 from muster.dataclass import dataclass
 from muster.engines.modelarts.node.inside import record
-from muster.engines.modelarts.node.journal import Log
+from muster.engines.modelarts.node.journal import Journal, Log
+from muster.engines.modelarts.node.records import NodeRecords
+from muster.job import Job
 from muster.plan import World
 from muster.records.files import write_json
 from muster.records.layout import AttemptDir
@@ -25,6 +28,7 @@ from muster.storage import Storage
 from muster.storage.errors import NotFound
 
 MOST = 2 * record.PIECE + (64 << 20)  # bytes of a file: one message may come behind all that fits
+AT_ONCE = 8  # files that are taken before anything else is looked at
 NAMED = 5  # files that have no place here
 LONGEST = 1000  # letters of a sentence of it
 HELD_BACK = ("done", "failed", "stop-request")  # topics of which a stop would follow, which ends the job in the service
@@ -72,6 +76,7 @@ class StoredRecord:
         self.end: End | None = None
         self.broken = ""  # why it is not read any further
         self.begun = taken > 0
+        self.more = False  # whether there may be more at once
         self._attempt, self._count, self._url = attempt, count, url.rstrip("/")
         self._note, self._show = note, show
         self._place = (taken, logs)
@@ -85,10 +90,11 @@ class StoredRecord:
         return self.end is not None or bool(self.broken)
 
     def take(self, storage: Storage) -> bool:
-        """Takes what is new; true if something was. Raises StorageError, and OSError for a full disk."""
-        came = False
-        while not self.over and (body := self._next(storage)) is not None:
-            came = self.begun = True
+        """Takes what is new, so much at a time; true if something was. Raises StorageError, and OSError for a full disk."""
+        count, self.more = 0, False
+        while not self.over and count < AT_ONCE and (body := self._next(storage)) is not None:
+            self.begun = True
+            count += 1
             try:
                 self._feed(body)
             except OSError:
@@ -100,9 +106,10 @@ class StoredRecord:
                 break
             self._taken += 1
             self._keep_place()
-        if came and not self.broken:
+        if count and not self.broken:
             self._note(*self._place)
-        return came
+        self.more = count == AT_ONCE
+        return count > 0
 
     def lacking(self) -> str:
         """What of the run is not in the run directory; empty where all is."""
@@ -205,6 +212,14 @@ class StoredRecord:
         else:
             name, size = self._opened[self._node, frame.number]
             self._opened[self._node, frame.number] = (name, size + len(frame.piece))
+
+
+def of_attempt(attempt: AttemptDir, job: Job, url: str, journal: Journal) -> StoredRecord:
+    """The record of an attempt from where an earlier process has left it."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # every log of the run is an open file
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    note, show = partial(journal.keep_record, attempt.number), NodeRecords(attempt, job).show
+    return StoredRecord(attempt, job.nodes, url, *journal.record(attempt.number), note, show)
 
 
 def _is_node(value: object, count: int) -> bool:

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Mapping
 from typing import Any
 
-from muster.engines.modelarts.node import carried
+from muster.engines.modelarts.node.inside import carried
 from muster.engines.modelarts.node.request import Places, options_of
 from muster.job import Job
 from muster.job.data import local_path

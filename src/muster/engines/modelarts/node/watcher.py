@@ -6,24 +6,23 @@ The supervisor reads its attributes and is woken when one of them changes. Only 
 from __future__ import annotations
 
 import os
-import resource
 import threading
 import time
 import traceback
 from contextlib import suppress
 from typing import Callable, TypeVar
 
-from muster.engines.modelarts.node import request, transfers
+from muster.engines.modelarts.node import request, stored_record, transfers
 from muster.engines.modelarts.node.account import AccountError
 from muster.engines.modelarts.node.client import Client, KeysRefused, NoSdk, Refused, ServiceError, Unanswered
 from muster.engines.modelarts.node.jobs import DUPLICATE, NO_JOB, JobId, Jobs
-from muster.engines.modelarts.node.journal import Journal, Log
+from muster.engines.modelarts.node.journal import Journal
 from muster.engines.modelarts.node.log_lines import LogLines
-from muster.engines.modelarts.node.records import NodeRecords
 from muster.engines.modelarts.node.shown import LOST, QUEUED, Shown
 from muster.engines.modelarts.node.stored_record import StoredRecord
 from muster.engines.modelarts.node.transfers import Transfers
 from muster.job import Job
+from muster.records.files import file_size
 from muster.records.layout import AttemptDir
 from muster.storage import StorageError
 from muster.storage.errors import Unreachable
@@ -118,6 +117,9 @@ class Watcher(threading.Thread):
             traceback.print_exc()
             self.leaves = f"{type(error).__name__}: {error}"
         finally:
+            if not self.leaves:
+                with suppress(StorageError, OSError):
+                    self._transfers.withdraw(self._places)
             self.over = True
             self._tell()
 
@@ -311,7 +313,7 @@ class Watcher(threading.Thread):
         for node in range(self._job.nodes):
             if node not in self._logs:
                 self._logs[node] = self._log(attempt, node)
-            log, sized = self._logs[node], _size(self._log_path(attempt, node))
+            log, sized = self._logs[node], file_size(self._log_path(attempt, node))
             self._missing.pop(node, None)
             try:
                 while log.bring(lambda place, node=node: self._jobs.page(job, node, place)):  # type: ignore[misc]
@@ -321,7 +323,7 @@ class Watcher(threading.Thread):
                 pass
             except ServiceError as error:  # it is asked for again
                 self._missing[node] = str(error)
-            came = came or _size(self._log_path(attempt, node)) != sized
+            came = came or file_size(self._log_path(attempt, node)) != sized
         if time.monotonic() - self._fetched > OUTPUTS_EVERY:
             self._fetch(attempt)
         return self._take_record(attempt) or came
@@ -332,10 +334,8 @@ class Watcher(threading.Thread):
             return False
         self._missing.pop(RECORD, None)
         try:
-            if self.record is None:
-                hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # every log of the run is an open file
-                resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-                self.record = self._record(attempt, self._places.carried.record)
+            url = self._places.carried.record
+            self.record = self.record or stored_record.of_attempt(attempt, self._job, url, self._journal)
             with self._transfers.storage() as storage:
                 came = self.record.take(storage)
         except (StorageError, OSError) as error:
@@ -344,13 +344,6 @@ class Watcher(threading.Thread):
         if came:
             self._tell()
         return came
-
-    def _record(self, attempt: AttemptDir, url: str) -> StoredRecord:
-        def note(taken: int, logs: list[Log]) -> None:
-            self._journal.keep_record(self._number, taken, logs)
-
-        show = NodeRecords(attempt, self._job).show
-        return StoredRecord(attempt, self._job.nodes, url, *self._journal.record(self._number), note, show)
 
     def _log(self, attempt: AttemptDir, node: int) -> LogLines:
         place, before = self._journal.place(self._number, node)
@@ -378,6 +371,9 @@ class Watcher(threading.Thread):
         looks, deadline = 0, time.monotonic() + (STOPPED_LOGS if self._stopping.is_set() else LOGS_LIMIT)
         while self._bring(attempt, job) or self._missing or (self.record and not self.record.over):
             looks += 1
+            if self.record and self.record.more:
+                looks = 0
+                continue
             if time.monotonic() > deadline or (looks >= LAST_LOGS and not self._missing):
                 break
             self._pause(min(self._every, 2.0))
@@ -391,8 +387,6 @@ class Watcher(threading.Thread):
         if self.record is not None:
             self.left = "; ".join(filter(None, [self.left, self.record.lacking()]))
             self.record.close()
-            with suppress(StorageError, OSError):
-                self._transfers.withdraw(self._places)
         self.unsaved = self._transfers.fetch_local(self._places)
         try:
             self._transfers.harvest(attempt, self._places, self._journal.before(self._number))
@@ -404,10 +398,3 @@ def process_of(job: Job, node: int) -> str:
     """The process under whose name the log of a node is kept: its first rank."""
     own = [name for name, _, index in job.programs if index == node]
     return own[0] if own else f"worker-{node}"
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0

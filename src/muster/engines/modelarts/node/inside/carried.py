@@ -57,8 +57,8 @@ def places(options: ModelArtsOptions, run_id: str, attempt: int, archive: str, c
     store = options.store.rstrip("/")
     digest = os.path.basename(archive).partition(".")[0]
     agent = options.code_dir.rstrip("/") + "/" if options.code_dir else f"{store}/agents/{digest}/{FOLDER}/"
-    run = f"{store}/runs/{run_id}"
-    return Carried(run_id, attempt, agent, code, f"{run}/given-{attempt}/", f"{run}/record-{attempt}/")
+    given, record = (f"{store}/{name}/{run_id}/{attempt}/" for name in ("given", "records"))
+    return Carried(run_id, attempt, agent, code, given, record)
 
 
 def upload(storage: Storage, job: Job, archive: str, code: str, there: Carried) -> None:
