@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -151,3 +153,12 @@ def test_the_boot_file_says_what_to_do_where_there_is_no_python_for_the_agent(
         SystemExit, match=r"needs Python 3\.9 or newer, .* choose an engine with a newer one, or a custom image"
     ):
         muster_boot.main()
+
+
+def test_programs_have_the_python_of_the_engine(tmp_path: Path) -> None:
+    (tmp_path / "muster_boot.py").write_bytes(Path(muster_boot.__file__).read_bytes())
+    (tmp_path / "agent.pyz").write_text("import os, shutil, sys\nprint(sys.argv[1:], shutil.which('python3'))\n")
+    words = [sys.executable, str(tmp_path / "muster_boot.py"), "--data_url=/d"]
+    said = subprocess.run(words, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=True).stdout
+    own = str(Path(sys.executable).parent / "python3")
+    assert said == f"['engine', 'modelarts', 'inside', '--data_url=/d'] {own}\n"

@@ -4,6 +4,7 @@ The service starts it with the Python of the engine, which may be as old as 3.7.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -24,9 +25,11 @@ def new_enough(python: str) -> bool:
 
 def main() -> None:
     agent = os.path.join(os.path.dirname(os.path.abspath(__file__)), "agent.pyz")
-    for python in [sys.executable, *NAMES]:
-        if python and new_enough(python):
-            os.execvp(python, [python, "-I", agent, "engine", "modelarts", "inside", *sys.argv[1:]])
+    engine = os.path.dirname(sys.executable)  # the Python of programs that name none, whatever that of the agent is
+    variables = dict(os.environ, PATH=os.pathsep.join([engine, os.environ.get("PATH", os.defpath)]))
+    for python in filter(None, [sys.executable, *map(shutil.which, NAMES)]):
+        if new_enough(python):
+            os.execve(python, [python, "-I", agent, "engine", "modelarts", "inside", *sys.argv[1:]], variables)
     own = ".".join(map(str, sys.version_info[:2]))
     sys.exit(f"muster: Muster's agent needs Python 3.9 or newer, and there is none beside this Python {own}; {ADVICE}")
 
