@@ -79,6 +79,17 @@ def test_a_run_in_a_job_is_recorded_like_any_other(muster: Muster, home: Path, t
     assert (Path(found["dir"]) / "attempts/1/nodes/0/outputs/train_url/model.txt").read_text() == "trained"
 
 
+@pytest.mark.long
+@pytest.mark.skipif(not shutil.which("mpirun") or not shutil.which("sshd", path="/usr/sbin"), reason="no mpirun or no sshd")
+def test_mpirun_starts_ranks_on_all_workers(muster: Muster, home: Path, tmp_path: Path, client: Client) -> None:
+    use(home, client)
+    program = "import os\nprint('rank', os.environ['OMPI_COMM_WORLD_RANK'], 'of', os.environ['OMPI_COMM_WORLD_SIZE'])\n"
+    found = run_json(muster, home, write(tmp_path, program, **{**AGENT, "framework": "mpi"}))
+    assert found["state"] == "succeeded", (found["reason"], logs(found))
+    for rank in range(4):
+        assert muster("logs", found["run"], "--rank", rank).stdout == f"rank {rank} of 4\n"
+
+
 FAILS = """import os, sys, time
 print("rank", os.environ["RANK"], flush=True)
 if os.environ["RANK"] == "3":

@@ -130,6 +130,6 @@ def _dial_at(ports: list[int]) -> None:
 
 def test_ranks_do_not_take_themselves_for_those_of_the_service() -> None:
     found = {"RANK": "3", "MASTER_ADDR": "a", "OMPI_COMM_WORLD_RANK": "1", "MUSTER_RUN": "r", "muster_code": "/c"}
-    kept = {"PATH": "/bin", "NCCL_DEBUG": "INFO", "CUDA_VISIBLE_DEVICES": "2"}
+    kept = {"HOME": "/home/ma-user", "PATH": "/bin", "NCCL_DEBUG": "INFO", "CUDA_VISIBLE_DEVICES": "2"}
     assert environment({**found, **kept}) == {**kept, "MUSTER_DEVICES_GIVEN": "1"}  # the job is a run of Muster's itself
     assert environment(kept) == kept

@@ -169,6 +169,7 @@ class Listener:
 def environment(found: Mapping[str, str]) -> dict[str, str]:
     """The environment of a worker without what says who else its processes are."""
     kept = {name: value for name, value in found.items() if name not in _LAUNCHERS and not name.startswith(_FAMILIES)}
+    kept.setdefault("HOME", os.path.expanduser("~"))  # Open MPI needs one, and a server's runs have none
     held = "MUSTER_RUN" in found  # by the run that the job is on a pool of Muster's
     return {**kept, device_locks.GIVEN: "1"} if held else kept
 
