@@ -18,7 +18,7 @@ def soon() -> float:
     return time.monotonic() + 20.0
 
 
-KEY, OTHER = b"k" * 32, b"o" * 32
+KEY, OTHER = os.urandom(32), os.urandom(32)  # by which ports are chosen, too
 
 
 def welcomed(other_end: Callable[[socket.socket], object]) -> bytes | None:
@@ -118,6 +118,13 @@ def test_a_worker_runs_commands_and_ends_when_it_is_told() -> None:
         _dial_at(line.ports(KEY, 1))
     line.dial("127.0.0.1", KEY, 1, "over 7").close()
     assert listener.wait(60.0) == 7
+    listener.close()
+
+
+def test_a_worker_that_hears_nothing_any_more_ends() -> None:
+    listener = Listener(KEY, 2)
+    line.dial("127.0.0.1", KEY, 2, "true").close()
+    assert listener.wait(0.1) == 1
     listener.close()
 
 

@@ -53,14 +53,15 @@ class Record:
         self._number = 0
         self._node = -1  # whose frames came last
         self._out = bytearray()
-        self._begun = self._written = time.monotonic()
+        self._begun, self._looked = time.monotonic(), 0.0
         os.makedirs(folder, exist_ok=True)
 
     def write(self) -> None:
-        """Takes in what is new, and writes it where that is due."""
-        self._take()
+        """Takes in what is new and writes it, where that is due: with many nodes even a look takes a while."""
         now = time.monotonic()
-        if self._out and now - self._written >= min(LATEST, max(SOONEST, (now - self._begun) / 10)):
+        if now - self._looked >= min(LATEST, max(SOONEST, (now - self._begun) / 10)):
+            self._looked = now
+            self._take()
             self._flush()
 
     def finish(self, said: str) -> None:
@@ -104,7 +105,7 @@ class Record:
         with open(path + ".part", "wb") as file:
             file.write(packed(self._number, bytes(self._out)))
         os.rename(path + ".part", path)
-        self._out, self._written = bytearray(), time.monotonic()
+        self._out = bytearray()
 
     def _end(self, said: str) -> dict[str, Any]:
         """Why the attempt ended: what was announced, failures and lost nodes in the order in which they were learned of."""
