@@ -19,7 +19,7 @@ from conftest import until
 from muster.engines.modelarts.node import jobs, request, shown
 from muster.engines.modelarts.node.account import Account
 from muster.engines.modelarts.node.client import Client, KeysRefused, Refused, Unanswered
-from muster.engines.modelarts.node.jobs import JobId, JobsV1, JobsV2, Page
+from muster.engines.modelarts.node.jobs import JobId, JobsV2, Page
 from muster.engines.modelarts.node.journal import START, Journal
 from muster.engines.modelarts.node.log_lines import LogLines
 from muster.engines.modelarts.node.transfers import Transfers
@@ -180,7 +180,7 @@ def test_whatever_breaks_a_creation_there_is_one_job(followed: Callable[..., Wat
 def test_expired_keys_are_read_again_from_their_file(followed: Callable[..., Watcher], tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.touch(0o600)
-    keys.write_text("[default]\naws_access_key_id = OLD\naws_secret_access_key = s\naws_session_token = t\n")
+    keys.write_text("[default]\naws_access_key_id = OLD\naws_secret_access_key = s\naws_session_token = old\n")
 
     def answer(method: str, path: str, body: Any) -> Answer:
         if method == "POST":
@@ -190,8 +190,10 @@ def test_expired_keys_are_read_again_from_their_file(followed: Callable[..., Wat
     with answering(answer) as service:
         watcher = followed(service, keys=str(keys))
         until(lambda: "the keys are refused" in watcher.reason)
-        keys.write_text("[default]\naws_access_key_id = NEW\naws_secret_access_key = s\naws_session_token = t\n")
+        keys.write_text("[default]\naws_access_key_id = NEW\naws_secret_access_key = s\naws_session_token = new\n")
         until(lambda: watcher.shown)
+        sent = [*zip(service.keys, service.tokens, strict=True)]
+        assert (sent[0], sent[-1]) == (("OLD", None), ("NEW", "new"))
         assert watcher.shown and watcher.shown.state == shown.RUNNING and watcher.reason == ""
 
 
@@ -330,35 +332,6 @@ def test_each_line_of_a_growing_log_comes_once(
     reader.finish()
     written = Path(path).read_bytes().decode() if Path(path).exists() else ""
     assert written.removesuffix("\n") == whole.removesuffix("\n")
-
-
-def test_version_1_names_specs_and_engines_by_numbers() -> None:
-    def answer(method: str, path: str, body: Any) -> Answer:
-        if path.startswith("/v1/job/resource-specs"):
-            return 200, {}, {"is_success": True, "specs": [{"spec_id": 4, "spec_code": "modelarts.vm.gpu.v100"}]}
-        if path.startswith("/v1/job/ai-engines"):
-            return (
-                200,
-                {},
-                {
-                    "is_success": True,
-                    "engines": [{"engine_id": 13, "engine_name": "PyTorch", "engine_version": "PyTorch-1.0.0"}],
-                },
-            )
-        created.append(body)
-        return 200, {}, {"is_success": True, "job_id": "10", "version_id": "11", "status": 1}
-
-    created: list[Any] = []
-    with answering(answer) as service:
-        client = Client(account(service.url))
-        made = JobsV1(client).create(
-            {"job_name": "n", "config": {"spec_id": "modelarts.vm.gpu.v100", "engine_id": "pytorch-1.0.0"}}
-        )
-        assert made == JobId("10", "11")
-        assert created[0]["config"] == {"spec_id": 4, "engine_id": 13}
-        with pytest.raises(Refused, match=r"no spec `x`; it has modelarts\.vm\.gpu\.v100"):
-            JobsV1(client).create({"config": {"spec_id": "x"}})
-        client.close()
 
 
 def test_hosts_are_those_that_the_service_names() -> None:

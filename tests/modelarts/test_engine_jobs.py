@@ -44,7 +44,7 @@ print("end", end="", flush=True)
 
 @pytest.fixture(scope="module")
 def scene() -> Iterator[Scene]:
-    with served() as found:
+    with served(config="runs = 1\n") as found:
         yield found
 
 
@@ -190,6 +190,21 @@ def test_a_run_that_is_stopped_ends_its_job(
     assert [one["status"]["phase"] for one in own_jobs(client, run)] == ["Terminated"]
 
 
+def test_a_job_waits_at_its_place_in_the_queue(
+    muster: Muster, home: Path, tmp_path: Path, client: Client, gate: socket.socket
+) -> None:
+    """The pool has one run at a time, which is no quota: the service takes more jobs."""
+    use(home, client)
+    first, program = started(muster, write(tmp_path, GATED), gate)
+    with program:
+        done = muster("run", write(tmp_path, HELLO), "--engine", "modelarts", "--detach", "--json")
+        second = json.loads(done.stdout)["run"]
+        before = "in the queue of ModelArts: Pending (Queuing): place 1 in the queue: "
+        until(lambda: json.loads(muster("show", second, "--json").stdout)["reason"].startswith(before))
+        program.sendall(b".")
+    assert [muster("wait", run).returncode for run in (first, second)] == [0, 0]
+
+
 def test_a_failed_job_is_tried_again_as_another_job(muster: Muster, home: Path, tmp_path: Path, client: Client) -> None:
     use(home, client)
     found = run_json(muster, home, write(tmp_path, "import sys\nprint('no')\nsys.exit(3)\n", retries=1))
@@ -211,6 +226,18 @@ def test_version_1_runs_jobs_of_old_scripts(muster: Muster, home: Path, tmp_path
     journal = json.loads(Path(found["dir"], "modelarts.json").read_text())["jobs"]["1"]
     assert (journal["api"], journal["version"] != "") == ("v1", True)
     assert own_jobs(client, found["run"]) == []
+
+
+def test_a_lost_answer_of_version_1_makes_no_second_job(muster: Muster, home: Path, tmp_path: Path, client: Client) -> None:
+    port = int(client.scene.server.url.rpartition(":")[2])
+    with broken_line(port, [CUT], is_create) as line:
+        use(home, client, line.url, engine="PyTorch")
+        found = run_json(muster, home, write(tmp_path, HELLO, compat="modelarts-v1"))
+        assert (found["state"], line.happened) == ("succeeded", [CUT]), found
+    with client.scene.server.http() as http:
+        headers, search = {"X-Auth-Token": client.token}, {"search_content": found["run"]}
+        listed = http.get(f"/v1/{client.project_id}/training-jobs", headers=headers, params=search).json()
+    assert listed["job_total_count"] == 1
 
 
 def test_the_request_is_shown_as_it_would_be_sent(muster: Muster, home: Path, tmp_path: Path, client: Client) -> None:
@@ -244,6 +271,8 @@ def test_what_the_service_cannot_do_is_refused_at_once(muster: Muster, home: Pat
     use(home, client, flavor="modelarts.none", engine="no-such-engine")
     done = muster("run", write(tmp_path, HELLO), "--engine", "modelarts")
     assert done.returncode == 2 and "`modelarts.none`, which the service does not have" in done.stderr, done.stderr
+    old = muster("run", job, "--engine", "modelarts", "--set", "compat=modelarts-v1")
+    assert old.returncode == 2 and "`modelarts.flavor` is `modelarts.none`, which the service" in old.stderr, old.stderr
     for number in range(4097):
         (job.parent / f"f{number}").touch()
     done = muster("run", write(tmp_path, HELLO), "--engine", "modelarts")

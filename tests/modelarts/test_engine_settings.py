@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from modelarts_scene import collected as collected
+from vendor_answers import answering
 
 from muster import config
 from muster.dataclass import replace
@@ -13,6 +15,7 @@ from muster.engines.base import EngineError
 from muster.engines.modelarts import engine as module
 from muster.engines.modelarts import limits
 from muster.engines.modelarts.engine import ModelArts
+from muster.engines.modelarts.node.account import Account
 from muster.engines.modelarts.options import ModelArtsOptions
 from muster.job import Job
 from muster.job.data import Data
@@ -57,6 +60,22 @@ def test_a_profile_and_the_variables_of_the_vendor_count_more(home: Path, monkey
     assert (account.access_key, account.secret_key, account.project) == ("AK3", "SK3", "p3")
 
 
+def test_keys_of_a_file_stay_those_of_their_profile(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(keys: dict[str, str]) -> None:
+        sections = [f"[{name}]\naws_access_key_id = {key}\naws_secret_access_key = s\n" for name, key in keys.items()]
+        (home / "keys").write_text("".join(sections))
+
+    home.mkdir()
+    (home / "keys").touch(0o600)
+    write({"default": "D1", "lab": "L1"})
+    monkeypatch.setenv("MUSTER_PROFILE", "lab")
+    text = '[modelarts]\nendpoint = "https://a"\nproject = "p"\nkeys = "keys"\n[profiles.lab.modelarts]\nflavor = "f"\n'
+    account = Account.from_json(settings(home, text).service.to_json())  # as the supervisor gets it, which has no variables
+    monkeypatch.delenv("MUSTER_PROFILE")
+    write({"default": "D2", "lab": "L2"})
+    assert (account.access_key, account.renewed().access_key) == ("L1", "L2")
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -82,6 +101,27 @@ def test_without_the_sdk_it_is_said_how_to_get_it(home: Path, monkeypatch: pytes
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     with pytest.raises(EngineError, match=r"pip install 'muster-train\[modelarts\]'"):
         settings(home, "").resolve(Job(), print)
+
+
+def test_doctor_names_the_flavors_of_the_service(home: Path) -> None:
+    assert settings(home, "").capacity() == []
+    flavors = {"flavors": [{"flavor_id": "modelarts.vm.gpu.v100"}, {"flavor_id": "modelarts.kat1.8xlarge"}]}
+    with answering(lambda *words: (200, {}, flavors)) as service:
+        text = f'[modelarts]\nendpoint = "{service.url}"\nproject = "p"\n{KEYS}'
+        [found] = settings(home, text).capacity()
+        assert found.words == f"{service.url}: 2 flavors (modelarts.vm.gpu.v100, modelarts.kat1.8xlarge)"
+    with pytest.raises(EngineError, match="cannot be used"):  # it is gone
+        settings(home, text).capacity()
+
+
+def test_what_the_service_has_no_use_for_is_said(home: Path) -> None:
+    said: list[str] = []
+    engine = settings(home, "")
+    engine.resolve(Job(boot="a.py", python="/opt/python", cpus=4, memory=1 << 30, workdir="rank"), said.append)
+    assert [words.partition(" is not used")[0] for words in said] == ["`python`", "`cpus`", "`memory`", "`workdir`"]
+    said.clear()
+    engine.resolve(Job(command="train.sh", modelarts=ModelArtsOptions(image="i")), said.append)
+    assert [words.partition(",")[0] for words in said] == ["the code stays here"]
 
 
 OPTIONS = ModelArtsOptions(api="v2", store="obs://b/m", flavor="f", engine="e")

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from modelarts_scene import collected as collected
-from vendor_answers import Answer, answering
+from vendor_answers import OUTAGE, Answer, answering
 
 from conftest import until
 from muster.engines.modelarts.node.account import Account
@@ -65,6 +65,7 @@ class Jobs:
     stopped: list[str] = field(default_factory=list)
     looks: int = 0
     lines: int = 6
+    unread: bool = False  # whether logs cannot be read
 
     def answer(self, method: str, path: str, body: Any) -> Answer:
         parts = urlsplit(path)
@@ -77,6 +78,8 @@ class Jobs:
             return 202, {}, {}
         if path.endswith("/tasks"):
             return 200, {}, [{"task": "worker-0", "ip": "172.16.0.4", "host_ip": "10.0.0.4"}]
+        if "/logs/" in path and self.unread:
+            return 503, {}, OUTAGE
         if "/logs/" in path:
             base = int(parse_qs(parts.query)["base_line"][0])
             lines = [f"line {number}" for number in range(base, self.lines)]
@@ -227,6 +230,35 @@ def test_outputs_come_back_and_stale_code_is_gone(supervised: Any, home: Path, t
     assert (kept / "outputs/train_url/throughput_0.json").read_text() == "7.5"
     [listed] = json.loads((kept / "results/outputs.json").read_text())
     assert listed["stale"] is True  # it lay there before the job
+
+
+def test_logs_that_cannot_be_read_are_no_silence(supervised: Any) -> None:
+    jobs = Jobs([RUNNING], unread=True)
+    with supervised(jobs, nodes=1, silent_limit=0.3) as one:
+        process = one.start()
+        until(lambda: jobs.looks > 20)  # a second at least
+        jobs.states, jobs.unread = [COMPLETED], False
+        assert one.end(process).state == "succeeded"
+
+
+def test_a_job_that_writes_nothing_is_stopped(supervised: Any) -> None:
+    jobs = Jobs([RUNNING])
+    with supervised(jobs, nodes=1, silent_limit=0.3) as one:
+        found = one.end(one.start())
+    assert (found.state, found.reason) == ("failed", "nothing was written for 300ms (silent_limit)")
+
+
+def test_outputs_come_while_the_job_runs(supervised: Any, home: Path) -> None:
+    jobs = Jobs([RUNNING])
+    with supervised(jobs, nodes=1) as one:
+        (home / "store/bucket/out").mkdir()
+        (home / "store/bucket/out/model.txt").write_text("half trained")
+        process = one.start()
+        kept = Path(one.run.attempt(1).node(0).path, "outputs/train_url/model.txt")
+        until(kept.exists)
+        assert (kept.read_text(), state.recorded(one.run)) == ("half trained", None)
+        jobs.states = [COMPLETED]
+        assert one.end(process).state == "succeeded"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

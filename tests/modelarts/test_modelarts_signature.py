@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
 from huaweicloudsdkcore.auth.credentials import BasicCredentials
@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.server.modelarts.asking.signature import BadSignature, Signed, authenticate
+from muster.shims.modelarts import signing
 
 KEY, SECRET = "MKAAAA", "a secret"
 pytestmark = pytest.mark.filterwarnings("ignore:datetime.datetime.utcnow:DeprecationWarning")
@@ -56,6 +57,15 @@ def test_what_the_sdk_signs_is_accepted(
 ) -> None:
     path = "/v2/" + "/".join(quote(segment, safe="~") for segment in segments)
     assert accepted(signed(method, path, query, headers, body)) == KEY
+
+
+@given(st.sampled_from(["GET", "POST", "DELETE"]), SEGMENTS, st.dictionaries(TEXT.filter(bool), TEXT, max_size=4), st.binary())
+def test_what_the_old_package_signs_is_accepted(method: str, segments: list[str], query: dict[str, str], body: bytes) -> None:
+    path = "/v1/" + "/".join(quote(segment, safe="~") for segment in segments)
+    headers = {"Content-Type": "application/json", "X-Project-Id": "p"}
+    sent = signing.signed(method, "https://modelarts.example" + path, query, headers, body, KEY, SECRET)
+    came = [(name.lower(), value) for name, value in sent.items()]
+    assert accepted(Signed(method, path, urlencode(query, quote_via=quote, safe="~"), came, body)) == KEY
 
 
 @given(st.data())

@@ -68,7 +68,7 @@ def ended(client: Client, made: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_job_has_versions_with_numbers_for_states(client: Client) -> None:
-    given = body(client)
+    given = {**body(client, newer={"x": [1]}), "workspace_id": "0"}
     made = create(client, given)
     assert (made["version_name"], made["status"] in (1, 7, 8), type(made["job_id"])) == ("V0001", True, int)
     first = ended(client, made)
@@ -77,6 +77,8 @@ def test_a_job_has_versions_with_numbers_for_states(client: Client) -> None:
         given["config"]["train_url"],
         given["config"]["parameter"],
     )
+    assert (first["engine_name"], first["engine_id"], first["workspace_id"], first["newer"]) == ("PyTorch", 1, "0", {"x": [1]})
+    assert set(first["system_metric_list"]) == {"cpuUsage", "memUsage", "gpuUtil", "npuUtil"}
     assert client.get(f"{made['job_name']}/out/model.txt") == b"trained"
     path = f"/training-jobs/{made['job_id']}"
     version = f"{path}/versions/{made['version_id']}"
@@ -101,6 +103,18 @@ def test_a_job_has_versions_with_numbers_for_states(client: Client) -> None:
     assert ask(client, "GET", f"{path}/versions")["error_code"] == "ModelArts.2775"
 
 
+def test_a_list_is_in_the_order_of_names(scene: Scene) -> None:
+    """As the service's: scripts take the first job that a search finds for the one of that name."""
+    user = new_client(scene)
+    config = {"user_command": "true"}
+    for name in ("same-2", "same"):
+        create(user, {"job_name": name, "config": config})
+    found = ask(user, "GET", "/training-jobs", params={"search_content": "same"})
+    assert [one["job_name"] for one in found["jobs"]] == ["same", "same-2"]
+    by_time = ask(user, "GET", "/training-jobs", params={"sortBy": "create_time"})
+    assert [one["job_name"] for one in by_time["jobs"]] == ["same-2", "same"]
+
+
 def test_a_train_url_is_used_by_one_running_job(client: Client) -> None:
     program = "import time\nprint('up', flush=True)\ntime.sleep(600)\n"
     given = body(client, program)
@@ -113,6 +127,8 @@ def test_a_train_url_is_used_by_one_running_job(client: Client) -> None:
         True,
     )
     path = f"/training-jobs/{made['job_id']}/versions/{made['version_id']}"
+    listed = ask(client, "GET", "/training-jobs")
+    assert listed["job_count_limit"] == listed["quotas"] - 1  # how many may be created yet
     assert ask(client, "POST", f"{path}/stop")["is_success"]
     assert ended(client, made)["status"] == 12
     again = create(client, other)

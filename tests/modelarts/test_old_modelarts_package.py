@@ -105,16 +105,16 @@ def estimator(**more):
 def test_a_job_of_version_1_and_another_version_of_it(home: Path, client: Client) -> None:
     script = """
     at = "/" + given["bucket"]
-    assert Estimator.get_job_list(session, per_page=10, page=1, order="asc", search_content="old-job")["job_total_count"] == 0
+    assert Estimator.get_job_list(session, per_page=10, page=1, order="asc", search_content="Old_job")["job_total_count"] == 0
     assert "cpu.1" in Estimator.get_train_instance_types(modelarts_session=session)
     assert given["framework"] in Estimator.get_framework_list(session)
-    job = estimator(output_path=at + "/out/V1/").fit(inputs=at + "/data/", wait=False, job_name="old-job")
+    job = estimator(output_path=at + "/out/V1/").fit(inputs=at + "/data/", wait=False, job_name="Old_job")
     first = ended(job)
     again = estimator(output_path=at + "/out/V2/").create_job_version(
         job_id=job.job_id, pre_version_id=job.version_id, inputs=at + "/data/", wait=False, job_desc="two"
     )
     second = ended(again)
-    log = "obs:/" + at + "/out/V1/" + first["resource_id"] + "-job-old-job-0.log"
+    log = "obs:/" + at + "/out/V1/" + first["resource_id"] + "-job-Old_job-0.log"
     assert session.obs.is_obs_path_exists(log) and not session.obs.is_obs_path_exists(log + "x")
     session.obs.download_file(log, given["folder"] + "/log")
     log = open(given["folder"] + "/log").read()
@@ -174,6 +174,85 @@ def test_a_job_is_stopped_by_its_id_and_one_that_fails_is_an_error_for_who_waits
     found = told(run(home, client, JOB_V2 + textwrap.dedent(script)))
     assert found["phase"] in ("Terminating", "Terminated")
     assert "ended as Failed" in found["said"]
+
+
+SERVERS = """
+import os, sys
+import moxing as mox
+given = dict(word[2:].split("=", 1) for word in sys.argv[1:])
+assert os.environ["SINGLESERVER_MODE"] == "True"
+server = os.environ.get("VC_TASK_INDEX") or os.environ["BATCH_TASK_INDEX"]
+place = given["train_url"].rstrip("/")
+for rank in range(2):
+    mox.file.make_dirs(f"{place}/{server}")
+    mox.file.write(f"{place}/{server}/throughput_{rank}.json", str(float(server) + rank))
+mox.file.write(f"{place}/accuracy_{server}.json", "0.75")
+"""
+
+
+def test_a_benchmark_of_each_server_alone_is_read_from_its_outputs(home: Path, client: Client) -> None:
+    """What AISBench's scripts do in both versions: a directory for the results, the code, the job, its logs, its numbers."""
+    script = """
+    import moxing as mox
+    from modelarts.estimator import JOB_STATE as STATES, Estimator as Old
+    from modelarts.estimatorV2 import Estimator
+    from modelarts.train_params import InputData, OutputData, TrainingFiles
+    import time
+    at, code = "/" + given["bucket"], given["folder"]
+    mox.file.copy_parallel(code, "obs:/" + at + "/servers/")
+    same = dict(given["framework"], train_instance_type=given["cpu"], train_instance_count=2, user_command=None)
+    def numbers(place):
+        found = {}
+        for server in ("0", "1"):
+            for name in (server + "/throughput_0.json", server + "/throughput_1.json", "accuracy_" + server + ".json"):
+                with mox.file.File("obs:/" + place + name, "r") as file:
+                    found[name] = float(file.read())
+        return found
+    def waited(job, state, good):
+        while state(job.get_job_info()) != good:
+            time.sleep(0.1)
+    places = [at + "/single/V1/", at + "/single/V2/"]
+    for place in places:
+        mox.file.make_dirs("obs:/" + place)
+    files = dict(code_dir=at + "/servers/", boot_file=at + "/servers/train.py")
+    one = Old(modelarts_session=session, log_url=places[0], output_path=places[0], hyperparameters=[], **files, **same)
+    first = one.fit(inputs=at + "/data/", wait=False, job_name="Single_1")
+    waited(first, lambda info: STATES[info["status"]], "JOBSTAT_COMPLETED")
+    files = TrainingFiles(**{name: "obs:/" + value for name, value in files.items()})
+    two = Estimator(session=session, training_files=files, log_url="obs:/" + places[1], pool_id=None, parameters=[],
+                    outputs=[OutputData(obs_path="obs:/" + places[1], name="train_url")], **same)
+    second = two.fit(inputs=[InputData(obs_path="obs:/" + at + "/data/", name="data_url")], wait=False, job_name="single-2")
+    waited(second, lambda info: info["status"]["phase"], "Completed")
+    logs = ["obs:/" + places[0] + first.get_job_info()["resource_id"] + "-job-Single_1-1.log",
+            "obs:/" + places[1] + "modelarts-job-" + second.job_id + "-worker-1.log"]
+    there = [session.obs.is_obs_path_exists(log) for log in logs]
+    print(json.dumps({"numbers": [numbers(place) for place in places], "logs": there}))
+    """
+    code = home.parent / "servers"
+    code.mkdir()
+    (code / "train.py").write_text(SERVERS)
+    (code / "ma-pre-start.sh").write_text("export SINGLESERVER_MODE=True\n")
+    found = told(run(home, client, script, folder=str(code)))
+    each = {f"{server}/throughput_{rank}.json": float(server + rank) for server in (0, 1) for rank in (0, 1)}
+    assert found["numbers"] == [{**each, "accuracy_0.json": 0.75, "accuracy_1.json": 0.75}] * 2
+    assert found["logs"] == [True, True]
+
+
+def test_the_newest_version_of_a_job_is_found_by_its_name_and_stopped(home: Path, client: Client) -> None:
+    client.put("app/sleep.py", "import time\ntime.sleep(1000)\n")
+    script = """
+    at = "/" + given["bucket"]
+    started = Estimator(
+        modelarts_session=session, code_dir=at + "/app/", boot_file=at + "/app/sleep.py", log_url=at + "/stopped/",
+        output_path=at + "/stopped/", train_instance_type=given["cpu"], **given["framework"]
+    ).fit(inputs=at + "/data/", wait=False, job_name="stopped")
+    [job] = Estimator.get_job_list(session, per_page=10, page=1, order="asc", search_content="stopped")["jobs"]
+    said = Estimator(modelarts_session=session, job_id=job["job_id"], version_id=job["version_id"]).stop_job_version()
+    print(json.dumps({"said": said, "before": JOB_STATE[job["status"]], "after": ended(started)["status"]}))
+    """
+    found = told(run(home, client, WAIT_V1 + textwrap.dedent(script)))
+    assert (found["said"], found["after"]) == ({"is_success": True}, 12)
+    assert found["before"] in ("JOBSTAT_INIT", "JOBSTAT_WAITING", "JOBSTAT_RUNNING")
 
 
 def test_what_the_service_refuses_is_said_with_its_code(home: Path, client: Client) -> None:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import huaweicloudsdkmodelarts.v1 as ma
 import pytest
 import requests
+from engine_scene import run_json, use, write
 from huaweicloudsdkcore.auth.credentials import BasicCredentials
 from huaweicloudsdkcore.exceptions.exceptions import ConnectionException
 from huaweicloudsdkcore.region.region import Region
@@ -233,6 +234,20 @@ def test_the_vendors_sdk_reaches_modelarts_and_iam_by_their_names(client: Client
     for name, addresses in ((WRONG, MAPPED), (NAME, Addresses())):
         with pytest.raises(ConnectionException):
             sdk(name, addresses).show_training_job_engines(ma.ShowTrainingJobEnginesRequest())
+
+
+def test_a_run_reaches_modelarts_iam_and_obs_by_their_names(
+    muster: Muster, home: Path, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With certificates of the cloud's own authority, past any proxy, and without a line in /etc/hosts."""
+    for name, value in DEAD_PROXY.items():
+        monkeypatch.setenv(name, value)
+    use(home, client, project="", region="here", iam_endpoint=client.scene.server.url)
+    settings = home / "config.toml"
+    settings.write_text(settings.read_text().replace("127.0.0.1", NAME) + f'[resolve]\n"{NAME}" = "127.0.0.1"\n')
+    found = run_json(muster, home, write(tmp_path, "print('hello', flush=True)\n"))
+    assert (found["state"], found["exit"]) == ("succeeded", 0), found
+    assert muster("logs", found["run"]).stdout == "hello\n"
 
 
 def test_a_session_without_addresses_stays_as_it_is() -> None:

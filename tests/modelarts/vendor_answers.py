@@ -30,6 +30,7 @@ class Service:
     url: str = ""
     asked: list[tuple[str, str]] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)  # the access keys of the requests
+    tokens: list[str | None] = field(default_factory=list)  # and their security tokens, where these are signed
 
 
 @contextmanager
@@ -42,7 +43,9 @@ def answering(answer: Callable[[str, str, Any], Answer]) -> Iterator[Service]:
             sent = self.rfile.read(size)
             path = self.path.replace("/project/", "/", 1)
             service.asked.append((self.command, path))
-            service.keys.append(self.headers.get("Authorization", "").partition("Access=")[2].partition(",")[0])
+            signature = self.headers.get("Authorization", "")
+            service.keys.append(signature.partition("Access=")[2].partition(",")[0])
+            service.tokens.append(self.headers.get("X-Security-Token") if ";x-security-token" in signature else None)
             status, headers, body = service.answer(self.command, path, json.loads(sent) if sent else None)
             data = b"" if body is None else json.dumps(body).encode()
             self.send_response(status)

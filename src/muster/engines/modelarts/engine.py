@@ -67,9 +67,9 @@ class ModelArts(OwnSupervisor):
         options = replace(own, **found)
         if job.ssh is None and carried.has_agent(job) and job.framework in LAUNCHERS:
             job = replace(job, ssh=True)
-        if job.python and job.boot and not carried.has_agent(job):
-            say("`python` is not used: the engine or the image of the service has its own")
         job = replace(job, modelarts=options)  # `device: auto` stays: the flavor says what a node has
+        for unused in () if carried.has_agent(job) else limits.unused(job):
+            say(unused)
         return replace(job, modelarts=replace(options, api=request.version(job)))
 
     def impossible(self, job: Job) -> list[tuple[str, str, str]]:
@@ -182,12 +182,13 @@ def _check_store(url: str) -> None:
 def _account(home: str, settings: Any) -> Account:
     given = {each.name: getattr(settings.service, each.name) for each in fields(type(settings.service))}
     found = {name: value for name, value in given.items() if value is not None and name not in FROM_CONFIG}
+    found["profile"] = os.environ.get("MUSTER_PROFILE") or "default"
     named = {name: os.environ[variable] for name, variable in VARIABLES.items() if os.environ.get(variable)}
     try:
         if "access_key" in named:
             found = {name: value for name, value in found.items() if name not in ("access_key", "secret_key", "token", "keys")}
         elif found.get("keys"):
-            found.update(read_keys(found["keys"], os.environ.get("MUSTER_PROFILE") or "default"))
+            found.update(read_keys(found["keys"], found["profile"]))
     except AccountError as error:
         raise EngineError(str(error)) from None
     found.update(named)

@@ -125,6 +125,19 @@ def _places(job: Job) -> Iterator[Found]:
                 yield "modelarts.code_dir", f"holds `{name}`, and what lies there is replaced", "name a folder of its own"
 
 
+def unused(job: Job) -> Iterator[str]:
+    """What a job says and the service has no use for."""
+    if job.python and job.boot:
+        yield "`python` is not used: the engine or the image of the service has its own"
+    for field in ("cpus", "memory"):
+        if getattr(job, field) is not None:
+            yield f"`{field}` is not used: the flavor says what a node has"
+    if job.workdir != "node":
+        yield "`workdir` is not used: the service starts the ranks of a node in one directory"
+    if not request.needs_code(job):
+        yield "the code stays here, because no `store` is named below [modelarts]: the image has to hold the program"
+
+
 def code(size: int, files: int) -> Iterator[Found]:
     hint = "list what is no code in .musterignore"
     if size > MOST_CODE:
@@ -137,7 +150,9 @@ def online(client: Client, job: Job) -> list[Found]:
     """Asks the service what it would refuse. Raises EngineError where it does not answer."""
     try:
         found = [*_used(client, job)]
-        return found if request.version(job) == "v1" else [*found, *_offered(client, job), *_quota(client)]
+        if request.version(job) == "v1":
+            return [*found, *_offered_v1(client, job), *_quota_v1(client)]
+        return [*found, *_offered(client, job), *_quota(client)]
     except NoSdk as error:
         raise EngineError(str(error)) from None
     except Unanswered as error:
@@ -186,6 +201,22 @@ def _unknown_flavor(client: Client, flavor: str, pool: str) -> str:
     except Refused as error:
         return str(error) if error.code in NO_FLAVOR or not pool else ""
     return ""
+
+
+def _offered_v1(client: Client, job: Job) -> Iterator[Found]:
+    """Specs and engines that are named; numbers are taken as they are."""
+    options, there = options_of(job), jobs.JobsV1(client)
+    for option, field, name in (("flavor", "spec_id", options.flavor), ("engine", "engine_id", job.boot and options.engine)):
+        if name and isinstance(request.number_of(name), str):
+            try:
+                there.number(field, name)
+            except jobs.NotOffered as error:
+                yield f"modelarts.{option}", f"is `{name}`, which the service does not have", f"it has {error.known}"
+
+
+def _quota_v1(client: Client) -> Iterator[Found]:
+    if jobs.JobsV1(client).left() == 0:
+        yield "", "the quota of jobs is used up in ModelArts", "wait for a job, or ask for more"
 
 
 def _quota(client: Client) -> Iterator[Found]:

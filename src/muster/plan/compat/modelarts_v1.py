@@ -90,7 +90,8 @@ class ModelArtsV1(ModelArts):
         return (script, *super().files(job, world, node, places))
 
     def log(self, job: Job, world: World, node: Node) -> dict[str, tuple[str, ...]]:
-        return {f"{pod(job, world.run, node.index)}.log": ("setup", *logged(job, node))}
+        # With the job's name as it is, by which scripts look for it; a host name cannot hold every name.
+        return {f"{resource_id(world.run)}-job-{job.name}-{node.index}.log": ("setup", *logged(job, node))}
 
 
 def _group(node: Node) -> str:

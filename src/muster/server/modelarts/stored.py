@@ -133,5 +133,14 @@ def hide(connection: Connection, stored: Stored) -> None:
     connection.execute(update(jobs).where(jobs.c.number == stored.number).values(deleted=time.time()))
 
 
+def quota(connection: Connection, project: str, most: int) -> tuple[int, int]:
+    """How many jobs a project may have, and how many of its runs have not ended; `most` of them go on at once.
+
+    One more is always taken: it waits.
+    """
+    used = count(connection, select(runs.c.id).where(runs.c.project == project, runs.c.stage != rows.ENDED))
+    return max(most, used + 1), used
+
+
 def count(connection: Connection, statement: Select[Any]) -> int:
     return int(connection.scalar(select(func.count()).select_from(statement.subquery())) or 0)

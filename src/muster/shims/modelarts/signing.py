@@ -4,7 +4,7 @@ import hashlib
 import hmac
 import time
 from typing import Dict
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 ALGORITHM = "SDK-HMAC-SHA256"
 
@@ -18,7 +18,7 @@ def signed(
     headers["X-Sdk-Date"] = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     names = sorted(name.lower() for name in headers)
     by_name = {name.lower(): value.strip() for name, value in headers.items()}
-    path = "/".join(quote(part, safe="~") for part in parts.path.split("/"))
+    path = "/".join(quote(unquote(part), safe="~") for part in parts.path.split("/"))
     request = [
         method,
         path if path.endswith("/") else path + "/",

@@ -28,6 +28,7 @@ class Account:
     secret_key: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
     keys: str = ""  # a file of keys, which is read again when the service refuses those that it held
+    profile: str = "default"  # whose keys in that file they are
     ca: str = ""
     timeout: float = 60.0
     addresses: Mapping[str, str] = field(default_factory=dict)  # of host names, as [resolve] of config.toml gives them
@@ -45,7 +46,7 @@ class Account:
         """The account with the keys that its file holds now. Raises AccountError."""
         if not self.keys:
             return self
-        found = read_keys(self.keys)
+        found = read_keys(self.keys, self.profile)
         return replace(self, access_key=found["access_key"], secret_key=found["secret_key"], token=found["token"])
 
 

@@ -18,6 +18,11 @@ V1 = "/v1/{project_id}"
 PAGE = 50
 MOST_PAGES = 20
 ID = r"[0-9A-Za-z_-]{1,64}"  # of a job; it stands in addresses
+# Where version 1 lists specs and engines: the path, the field of the list, and what names one.
+OFFERED = {
+    "spec_id": ("/job/resource-specs", "specs", ("spec_code",)),
+    "engine_id": ("/job/ai-engines", "engines", ("engine_name", "engine_version")),
+}
 LINES = 500  # of a log at once, the most that the service gives
 
 
@@ -27,6 +32,14 @@ class JobId:
 
     job: str
     version: str = ""
+
+
+class NotOffered(Refused):
+    """The service has no spec or engine of a name."""
+
+    def __init__(self, message: str, known: str) -> None:
+        super().__init__("", f"{message}; it has {known}")
+        self.known = known  # the names of those that it has
 
 
 @dataclass(frozen=True)
@@ -146,20 +159,23 @@ class JobsV1:
 
     def _numbered(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """The config with numbers for the spec and the engine, where these are named."""
-        found = dict(config)
-        for field, path, items, names in (
-            ("spec_id", "/job/resource-specs", "specs", ("spec_code",)),
-            ("engine_id", "/job/ai-engines", "engines", ("engine_name", "engine_version")),
-        ):
-            if not isinstance(config.get(field), str):
-                continue
-            listed = objects(self._ask("GET", path, query=[("job_type", "train")]), items)
-            own = [one for one in listed if _named(one, names, config[field])]
-            if not own:
-                known = ", ".join(dict.fromkeys(str(one.get(names[-1])) for one in listed[:20]))
-                raise Refused("", f"the service has no {field[:-3]} `{config[field]}`; it has {known}")
-            found[field] = own[0].get(field)
-        return found
+        named = {field: config[field] for field in OFFERED if isinstance(config.get(field), str)}
+        return {**config, **{field: self.number(field, name) for field, name in named.items()}}
+
+    def number(self, field: str, name: str) -> Any:
+        """The number of a spec or an engine. Raises NotOffered."""
+        path, items, names = OFFERED[field]
+        listed = objects(self._ask("GET", path, query=[("job_type", "train")]), items)
+        own = [one for one in listed if _named(one, names, name)]
+        if not own:
+            known = ", ".join(dict.fromkeys(str(one.get(names[-1])) for one in listed[:20]))
+            raise NotOffered(f"the service has no {field[:-3]} `{name}`", known)
+        return own[0].get(field)
+
+    def left(self) -> int | None:
+        """How many jobs may be created yet; None where the service does not say it."""
+        found = self._ask("GET", "/training-jobs", query=[("per_page", 1)]).get("job_count_limit")
+        return found if isinstance(found, int) else None
 
     def find(self, name: str) -> list[JobId]:
         query = [("search_content", name), ("per_page", PAGE), ("order", "asc"), ("sortBy", "create_time")]

@@ -130,3 +130,9 @@ def first_failure(shown: Shown) -> tuple[int, TaskEnd]:
             failed.append((not end.message, int(number), end))  # the one with a message is the cause
     failed.sort(key=lambda one: one[:2])
     return (failed[0][1], failed[0][2]) if failed else (0, TaskEnd())
+
+
+def process_of(job: Job, node: int) -> str:
+    """The process under whose name the log of a node is kept: its first rank."""
+    own = [name for name, _, index in job.programs if index == node]
+    return own[0] if own else f"worker-{node}"

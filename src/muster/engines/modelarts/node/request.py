@@ -164,9 +164,9 @@ def _v1(job: Job, run_id: str, attempt: int, found: Places) -> dict[str, Any]:
     if job.command:
         config.update({"user_command": command_text(job), "user_image_url": options.image})
     elif options.engine:
-        config["engine_id"] = _number(options.engine)
+        config["engine_id"] = number_of(options.engine)
     if options.flavor:
-        config["spec_id"] = _number(options.flavor)
+        config["spec_id"] = number_of(options.flavor)
     config["pool_id"] = options.pool
     if job.log_url:
         config["log_url"] = in_service(job.log_url.rstrip("/") + "/")
@@ -180,7 +180,8 @@ def _v1_volume(server: str, path: str, read_only: bool) -> dict[str, Any]:
     return {"nfs": {"id": "0", "src_path": server, "dest_path": path, "read_only": read_only}}
 
 
-def _number(text: str) -> Any:
+def number_of(text: str) -> Any:
+    """The number of a spec or an engine; its name where it is no number."""
     return int(text) if text.isascii() and text.isdigit() else text
 
 

@@ -55,6 +55,10 @@ class JobChannel(DirectorySupervisor):
         if topic in ("stop", "kill"):
             self._site.terminate()
 
+    def progress(self) -> object:
+        """What nobody can see is no silence: it begins when the logs can be read again."""
+        return time.monotonic() if self._site.is_blind() else super().progress()
+
 
 class ModelArtsSite(OwnSite):
     nodes_return = True  # the service finds others
@@ -141,6 +145,9 @@ class ModelArtsSite(OwnSite):
     def terminate(self) -> None:
         if self._watcher is not None:
             self._watcher.terminate()
+
+    def is_blind(self) -> bool:
+        return self._watcher is not None and self._watcher.is_blind
 
     def ended(self, attempt: AttemptDir, channel: SupervisorChannel) -> list[NodeEnded]:
         watcher, records = self._watcher, self._records

@@ -12,7 +12,7 @@ import traceback
 from contextlib import suppress
 from typing import Callable, TypeVar
 
-from muster.engines.modelarts.node import request, stored_record, transfers
+from muster.engines.modelarts.node import records, request, stored_record, transfers
 from muster.engines.modelarts.node.account import AccountError
 from muster.engines.modelarts.node.client import Client, KeysRefused, NoSdk, Refused, ServiceError, Unanswered
 from muster.engines.modelarts.node.jobs import DUPLICATE, NO_JOB, JobId, Jobs
@@ -80,6 +80,11 @@ class Watcher(threading.Thread):
         self._fetched = 0.0
 
     # -- called by the supervisor
+
+    @property
+    def is_blind(self) -> bool:
+        """True while a job that runs, or its logs, cannot be looked at."""
+        return bool(self.reason or self._missing)
 
     def begin(self, attempt: AttemptDir) -> None:
         """The attempt has begun: its logs and outputs are brought."""
@@ -313,8 +318,7 @@ class Watcher(threading.Thread):
         for node in range(self._job.nodes):
             if node not in self._logs:
                 self._logs[node] = self._log(attempt, node)
-            log, sized = self._logs[node], file_size(self._log_path(attempt, node))
-            self._missing.pop(node, None)
+            log, sized, failed = self._logs[node], file_size(self._log_path(attempt, node)), ""
             try:
                 while log.bring(lambda place, node=node: self._jobs.page(job, node, place)):  # type: ignore[misc]
                     if self._changed.is_set() and not (self.shown and self.shown.over):
@@ -322,7 +326,11 @@ class Watcher(threading.Thread):
             except Refused:  # there is no log yet
                 pass
             except ServiceError as error:  # it is asked for again
-                self._missing[node] = str(error)
+                failed = str(error)
+            if failed:
+                self._missing[node] = failed
+            else:
+                self._missing.pop(node, None)
             came = came or file_size(self._log_path(attempt, node)) != sized
         if time.monotonic() - self._fetched > OUTPUTS_EVERY:
             self._fetch(attempt)
@@ -356,7 +364,7 @@ class Watcher(threading.Thread):
     def _log_path(self, attempt: AttemptDir, node: int) -> str:
         if self._places.carried is not None:
             return attempt.node(node).service_log
-        return attempt.node(node).log(process_of(self._job, node))
+        return attempt.node(node).log(records.process_of(self._job, node))
 
     def _fetch(self, attempt: AttemptDir) -> None:
         self._fetched = time.monotonic()
@@ -392,9 +400,3 @@ class Watcher(threading.Thread):
             self._transfers.harvest(attempt, self._places, self._journal.before(self._number))
         except (StorageError, OSError) as error:
             self.left = "; ".join(filter(None, [self.left, f"result files could not be brought: {error}"]))
-
-
-def process_of(job: Job, node: int) -> str:
-    """The process under whose name the log of a node is kept: its first rank."""
-    own = [name for name, _, index in job.programs if index == node]
-    return own[0] if own else f"worker-{node}"

@@ -49,8 +49,14 @@ def status(stored: Stored, view: Mapping[str, Any]) -> Shown:
         "node_count_metrics": None,
         "task_statuses": _task_statuses(tasks, view, attempts),
         "running_records": _records(attempts),
-        "message": str(view.get("reason") or ""),
+        "message": reason(view),
     }
+
+
+def reason(view: Mapping[str, Any]) -> str:
+    """Why a job waits, with its place, or how it ended."""
+    said, place = str(view.get("reason") or ""), view.get("position")
+    return f"place {place} in the queue: {said}" if place else said
 
 
 def duration(view: Mapping[str, Any]) -> int:

@@ -8,6 +8,9 @@ from muster.bench.samples import NodeSamples, TimeSeries
 from muster.records import clocks
 from muster.records.layout import AttemptDir
 from muster.records.untrusted import plain
+from muster.server.modelarts.stored import Stored
+from muster.server.runs import rows
+from muster.server.runs.platform import Platform
 from muster.server.runs.series.thinned import objects
 
 MINUTE = 60.0
@@ -15,6 +18,17 @@ BUDGET = 8 << 20  # bytes of samples that are read
 MOST = 1440  # minutes that are told, the last ones
 NAMES = ("cpuUsage", "memUsage", "gpuUtil", "gpuMemUsage", "npuUtil", "npuMemUsage")
 OF_DEVICE = {"nvidia": ("gpuUtil", "gpuMemUsage"), "ascend": ("npuUtil", "npuMemUsage")}
+
+
+def of_task(platform: Platform, job: Stored, node: int) -> list[dict[str, object]]:
+    """All metrics of a task in the last attempt of its job."""
+    attempt = platform.run_dir(job.row).last_attempt() if job.row.stage in (rows.RUNNING, rows.ENDED) else None
+    if attempt is None:
+        return [{"metric": name, "value": []} for name in NAMES]
+    placed = (job.row.placement or {}).get("nodes") or []
+    state = platform.nodes.state(job.row.pool).nodes.get(placed[node]) if node < len(placed) else None
+    memory = (state.memory if state else None) or 0
+    return metrics(attempt, node, str(job.row.job.get("device") or ""), memory)
 
 
 def metrics(attempt: AttemptDir, node: int, kind: str, memory: int) -> list[dict[str, object]]:

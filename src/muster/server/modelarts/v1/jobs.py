@@ -52,8 +52,8 @@ def list_jobs(
     status: Annotated[str | None, Query(max_length=100)] = None,
     per_page: Annotated[int, Query(ge=1, le=1000)] = 10,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
-    order: Annotated[str, Query(pattern="^(asc|desc)$")] = "desc",
-    sort: Annotated[str, Query(alias="sortBy", max_length=40)] = "create_time",
+    order: Annotated[str, Query(pattern="^(asc|desc)$")] = "asc",
+    sort: Annotated[str, Query(alias="sortBy", max_length=40)] = "job_name",
     search_content: Annotated[str | None, Query(max_length=100)] = None,
 ) -> dict[str, Any]:
     """A page of jobs, each as its last version stands."""
@@ -66,17 +66,18 @@ def list_jobs(
         conditions = [found for phase in named if phase and (found := phases.condition(phase)) is not None]
         wanted = wanted.where(or_(jobs.c.number < 0, *conditions))
     column = {"job_name": jobs.c.name, "job_desc": jobs.c.description}.get(sort, jobs.c.job)
+    at_once = sum(pool.settings.runs for pool in platform.pools.serving(project.name))
     by = (column.asc(), jobs.c.job.asc()) if order == "asc" else (column.desc(), jobs.c.job.desc())
     with context.database.read() as connection:
         total = stored.count(connection, wanted)
         rows = connection.execute(wanted.order_by(*by).limit(per_page).offset((page - 1) * per_page)).mappings()
         listed = stored.of(connection, [dict(one) for one in rows])
         numbers = _version_counts(connection, [one.job for one in listed if one.job])
+        most, used = stored.quota(connection, project.id, at_once)
     items = [
         {**shown.summary(platform, asking.principal, one), "version_count": numbers.get(one.job or 0, 1)} for one in listed
     ]
-    most = sum(pool.settings.runs for pool in platform.pools.serving(project.name))
-    return {**GOOD, "job_total_count": total, "job_count_limit": most, "quotas": most, "jobs": items}
+    return {**GOOD, "job_total_count": total, "job_count_limit": most - used, "quotas": most, "jobs": items}
 
 
 @router.get(JOB + "/versions")
@@ -88,7 +89,7 @@ def list_versions(platform: Shared, asking: Asking, found: Versions) -> dict[str
 
 @router.get(VERSION)
 def show_version(platform: Shared, asking: Asking, one: Version) -> dict[str, Any]:
-    return {**GOOD, **shown.whole(platform, asking.principal, one)}
+    return {**GOOD, **shown.whole(platform, asking.principal, one), "system_metric_list": shown.metrics(platform, one)}
 
 
 @router.put(JOB)

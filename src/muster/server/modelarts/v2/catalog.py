@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from sqlalchemy import func, select
 
 from muster.server.core.authentication import Context
-from muster.server.core.tables import runs
-from muster.server.modelarts import engines, flavors
+from muster.server.modelarts import engines, flavors, stored
 from muster.server.modelarts.asking.callers import Asking, Within
 from muster.server.modelarts.asking.problems import Route
 from muster.server.modelarts.flavors import TYPES, Offer
 from muster.server.modelarts.telling import shown
 from muster.server.modelarts.v2.paths import PROJECT
-from muster.server.runs import rows
 from muster.server.runs.api.models import Shared
 from muster.server.runs.queue import quotas
 
@@ -67,13 +64,12 @@ def show_most(
 def show_quotas(
     context: Context, platform: Shared, project: Within, user_id: Text = None, resource: Text = None
 ) -> dict[str, Any]:
-    """How many jobs the pools take at once, and the quotas of devices that the project has."""
-    used = select(func.count()).select_from(runs).where(runs.c.project == project.id, runs.c.stage != rows.ENDED)
+    """How many jobs there may be, and the quotas of devices that the project has."""
+    at_once = sum(pool.settings.runs for pool in platform.pools.serving(project.name))
     with context.database.read() as connection:
-        number = int(connection.scalar(used) or 0)
+        most, used = stored.quota(connection, project.id, at_once)
         devices = [one for one in quotas.of_project(connection, project) if one.user is None]
-    most = sum(pool.settings.runs for pool in platform.pools.serving(project.name))
-    found: list[dict[str, Any]] = [{"resource": "job-num", "quota": most, "used": number}]
+    found: list[dict[str, Any]] = [{"resource": "job-num", "quota": most, "used": used}]
     found += [{"resource": f"{one.kind}-num", "quota": one.devices} for one in devices]
     return {"quotas": [one for one in found if resource in (None, one["resource"])]}
 

@@ -12,7 +12,7 @@ from muster.server.modelarts.stored import Stored
 from muster.server.modelarts.telling import happenings, usage
 from muster.server.modelarts.telling.shown import tasks_of
 from muster.server.modelarts.v2.paths import JOB, Seen, node_of
-from muster.server.runs import present, rows
+from muster.server.runs import present
 from muster.server.runs.api.models import Shared
 from muster.server.runs.platform import Platform
 
@@ -76,14 +76,7 @@ def list_events(
 @router.get(JOB + "/metrics/{task_id}")
 def show_metrics(platform: Shared, job: Seen, task_id: str) -> dict[str, Any]:
     """What a task used, by minute."""
-    node = node_of(job, task_id)
-    attempt = platform.run_dir(job.row).last_attempt() if job.row.stage in (rows.RUNNING, rows.ENDED) else None
-    if attempt is None:
-        return {"metrics": [{"metric": name, "value": []} for name in usage.NAMES]}
-    placed = (job.row.placement or {}).get("nodes") or []
-    state = platform.nodes.state(job.row.pool).nodes.get(placed[node]) if node < len(placed) else None
-    memory = (state.memory if state else None) or 0
-    return {"metrics": usage.metrics(attempt, node, str(job.row.job.get("device") or ""), memory)}
+    return {"metrics": usage.of_task(platform, job, node_of(job, task_id))}
 
 
 def _attempts(platform: Platform, asking: Asking, job: Stored) -> list[dict[str, Any]]:
