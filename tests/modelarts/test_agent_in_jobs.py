@@ -200,5 +200,21 @@ def test_each_node_has_the_devices_that_the_service_gives_it(muster: Muster, hom
     shutil.rmtree(folder)
 
 
+def test_the_request_of_such_a_job_is_shown_as_it_would_be_sent(
+    muster: Muster, home: Path, tmp_path: Path, client: Client
+) -> None:
+    use(home, client)
+    job = write(tmp_path, WAITS, **AGENT, parameters={"epochs": "2"}, outputs={"train_url": f"obs://{client.bucket}/out"})
+    shown = json.loads(muster("run", job, "--engine", "modelarts", "--dry-run", "--json").stdout)
+    body = json.loads(shown["request"].partition("\n")[2])
+    algorithm = body["algorithm"]
+    assert algorithm["code_dir"].startswith(f"/{client.bucket}/muster/agents/")
+    assert algorithm["boot_file"] == algorithm["code_dir"] + "muster_boot.py" and "parameters" not in algorithm
+    places = {one["name"]: one["remote"]["obs"]["obs_url"] for one in (*algorithm["inputs"], *algorithm["outputs"])}
+    assert list(places) == ["muster_code", "muster_given", "train_url", "muster_record"]
+    assert places["muster_code"].startswith(f"/{client.bucket}/muster/code/") and places["muster_record"].endswith("/1/")
+    assert not (home / "runs").exists()
+
+
 def logs(found: dict[str, Any]) -> str:
     return "".join(f"\n{path}\n{path.read_text()}" for path in Path(found["dir"]).rglob("*.log"))

@@ -11,7 +11,10 @@ from muster.engines.ssh.node.connection import LONGEST, Host, Unreachable
 from muster.engines.ssh.node.link import Link
 from muster.engines.ssh.node.site import SshSite
 from muster.records.files import Events
+from muster.records.run_view import Cause, Stop
 from muster.records.untrusted import printable
+
+FAREWELL = 20.0  # seconds for ranks, at most, of about 30 that there are
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,10 @@ class InsideSite(SshSite):
         super().__init__(assignment, events)
         self._key_file = key_file
         self.first_attempt = attempt  # as the submitter counts them
+
+    def farewell(self, signal_name: str) -> Stop:
+        """The service kills a job some time after it has told it to end: the record has to be out by then."""
+        return Stop(Cause.TERMINATED, f"the job was told to end in ModelArts ({signal_name})", FAREWELL)
 
     def find_host(self, index: int, spec: str) -> Host:
         tools = self.assignment.tools
