@@ -73,7 +73,8 @@ lint: $(LINTERS)  ## style, types, the rooms' contracts, and that what travels r
 	  --allow-subclassing-any --allow-untyped-decorators --explicit-package-bases *.py) || exit 1; done
 	$(BIN)/lint-imports
 	$(BIN)/vermin --quiet --no-tips --no-eval-annotations --backport typing -t=3.9- --violations $(NODE_ROOMS) workloads
-	$(BIN)/vermin --quiet --no-tips --no-eval-annotations --backport typing -t=3.7- --violations src/muster/shims src/muster/record.py
+	$(BIN)/vermin --quiet --no-tips --no-eval-annotations --backport typing -t=3.7- --violations src/muster/shims src/muster/record.py \
+	  src/muster/engines/modelarts/node/inside/muster_boot.py
 
 docs: $(READY)  ## write the pages that are made from the code
 	$(BIN)/python -c "from muster.job.describe import page; print(page(), end='')" > docs/job-file.md

@@ -64,6 +64,18 @@ def test_what_a_run_cannot_use_it_does_not_keep(machine: Gpus) -> None:
         open_one.close()
 
 
+def test_devices_that_are_held_for_a_run_are_not_waited_for(machine: Gpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    holder = take(Queue("nvidia", 1, 2))
+    waiting = Queue("nvidia", 1, 1)
+    assert waiting.take() is None
+    waiting.close()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    inner = Queue("nvidia", 1, 1, given=True)
+    assert [device.id for device in take(inner).nodes[0]] == ["1"]
+    assert inner.lacking(nodes=2) == "" and Queue("nvidia", 1, 2, given=True).take() is None
+    holder.close()
+
+
 def test_chosen_devices_are_taken_where_all_of_them_are_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in Gpus(tmp_path / "m", 6).env.items():
         monkeypatch.setenv(name, value)

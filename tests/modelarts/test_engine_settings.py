@@ -9,6 +9,7 @@ from modelarts_scene import collected as collected
 from vendor_answers import answering
 
 from muster import config
+from muster.dataclass import replace
 from muster.engines import registry
 from muster.engines.base import EngineError
 from muster.engines.modelarts import engine as module
@@ -130,7 +131,17 @@ OPTIONS = ModelArtsOptions(api="v2", store="obs://b/m", flavor="f", engine="e")
     ("job", "fields"),
     [
         (Job(compat="modelarts-v2", framework="pytorch", boot="a.py", modelarts=OPTIONS), []),
-        (Job(framework="pytorch", boot="a.py", modelarts=OPTIONS), ["framework"]),
+        (Job(framework="pytorch", boot="a.py", ssh=True, setup="true", modelarts=OPTIONS), []),
+        (
+            Job(framework="pytorch", command="true", modelarts=replace(OPTIONS, engine="", api="v1")),
+            ["modelarts.api", "modelarts.engine"],
+        ),
+        (Job(framework="pytorch", boot="a.py", modelarts=replace(OPTIONS, store="")), ["modelarts.store"]),
+        (Job(framework="pytorch", boot="a.py", secrets=("KEY",), login=True, modelarts=OPTIONS), ["secrets", "endpoints"]),
+        (
+            Job(framework="pytorch", boot="a.py", inputs={"muster_code": Data("obs://b/c")}, modelarts=OPTIONS),
+            ["inputs.muster_code"],
+        ),
         (Job(compat="apulis", boot="a.py", modelarts=OPTIONS), ["compat"]),
         (Job(command="true", modelarts=OPTIONS), ["command"]),
         (Job(command='true "$@"', modelarts=ModelArtsOptions(image="i", pool="p")), ["command"]),

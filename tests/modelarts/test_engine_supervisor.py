@@ -122,7 +122,11 @@ def supervised(home: Path, tmp_path: Path) -> Callable[..., Any]:
         with answering(lambda *words: jobs.answer(*words)) as service, open(run.log, "ab") as log:
             account = Account(service.url, project="project", access_key="a", secret_key="b", every=0.05)
             environment = {**os.environ, keys.SERVICE: account.to_json(), keys.STORAGE: Settings(str(home)).to_json()}
-            main = "import sys; from muster.agent.main import main; sys.exit(main(sys.argv[1:]))"
+            archive = tmp_path / "agent.pyz"  # only its bytes count here
+            archive.write_bytes(b"the agent")
+            main = (
+                f"import sys; from muster.agent.main import main; sys.argv[0] = {str(archive)!r}; sys.exit(main(sys.argv[1:]))"
+            )
             words = ["supervise", run.path, "--code", str(tmp_path / "digest"), "--python", sys.executable]
             started: list[subprocess.Popen[bytes]] = []
 

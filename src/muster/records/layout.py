@@ -52,6 +52,7 @@ class NodeDir:
         self.metrics = path + "/metrics.jsonl"
         self.system = path + "/system.json"
         self.agent_log = path + "/agent.log"
+        self.service_log = path + "/service.log"  # what the service that runs the job has of it, where the agent has its own
         self.endpoints = path + "/endpoints.json"  # how its endpoints stand
         self.hosts = path + "/hosts"
         self.logs = path + "/logs"

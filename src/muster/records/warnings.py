@@ -12,6 +12,7 @@ from muster.records.untrusted import printable, whole
 
 MOST_PLACES = 4
 MOST_FILES = 3  # that are named
+LONGEST = 2000  # letters of a warning
 
 
 def separate(attempt: AttemptDir, job: Job) -> str:
@@ -65,6 +66,8 @@ def _places(nodes: list[int]) -> str:
 def left_on_hosts(events: Iterable[dict[str, Any]]) -> Iterator[str]:
     """Warns of files that ranks wrote and that did not come into the run directory, host by host."""
     for event in events:
+        if event["event"] == "outputs-left":  # of a service
+            yield printable(str(event.get("reason")))[:LONGEST]
         files, place = event.get("files"), printable("{}:{}".format(event.get("host"), event.get("folder")))
         if event["event"] == "not-delivered":
             yield f"what node {event.get('node')} wrote at last may be missing: its host did not come back; see {place}"

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Callable, Optional
 
 from muster.agent.helpers.helpers import Helpers
+from muster.agent.node import environment
 from muster.agent.node.loop import Loop
 from muster.agent.node.processes import Running
 from muster.plan import NodePlan, Transfer
@@ -25,6 +26,12 @@ PERIOD = 30.0  # seconds between two uploads of what a program writes
 BACKLOG = 1024
 
 Serve = Callable[[str, list[str]], Optional[Running]]
+
+
+def period(variables: Mapping[str, str]) -> float:
+    """The seconds between two uploads; a variable of whoever starts runs may say another number."""
+    text = variables.get("MUSTER_UPLOAD_EVERY", "")
+    return float(text) if text.isascii() and text.isdigit() and text != "0" else PERIOD
 
 
 class StorageSocket:
@@ -77,7 +84,7 @@ class Outputs:
                 self._last = self._serve("outputs", save(plan.outputs))
 
         if plan.outputs:
-            self._loop.every(PERIOD, upload)
+            self._loop.every(period(environment.given()), upload)
 
     def save(self, plan: NodePlan, log_url: str, limit: float | None = None) -> str:
         """Uploads everything, once all processes have ended; returns why that failed, if so."""

@@ -21,6 +21,7 @@ from muster.linux.watch import readable
 from muster.records.files import read_object
 from muster.records.layout import RunDir
 
+GIVEN = "MUSTER_DEVICES_GIVEN"  # the variable of processes whose devices are held for them
 TURN = b"\0muster/devices"  # held while a run chooses, so that two of them do not take each half of what both need
 MOST_WAITING = 4096
 HOST_DAEMON = "muster-host-"  # how the names of daemons on hosts begin; their command lines end with run and node
@@ -41,14 +42,16 @@ class Held:
 class Queue:
     """A run that needs `count` devices for each of `nodes` nodes, until it has them.
 
-    `chosen` are the ids of the devices that each node should have, which it gets where all of them are free.
+    `chosen` are the ids of the devices that each node should have, which it gets where all of them are free. With `given`
+    whoever started this process holds all that are seen, for this run.
     """
 
-    def __init__(self, kind: str, nodes: int, count: int, chosen: Sequence[Sequence[str]] = ()) -> None:
+    def __init__(self, kind: str, nodes: int, count: int, chosen: Sequence[Sequence[str]] = (), given: bool = False) -> None:
         self.kind = kind
         self.nodes = nodes
         self.count = count
         self.chosen = chosen
+        self.given = given
         self.reason = ""  # whom it waits for, in words
         self._found: list[DeviceInfo] = []
         self._holders: dict[bytes, Holder] = {}  # by the name of the lock
@@ -62,7 +65,8 @@ class Queue:
             self._found = self._found or KINDS[self.kind].found()
         except DriverError:
             return ""
-        return shortage(self.kind, self._found, nodes or self.nodes, self.count, "it")
+        together = 0 if self.given else nodes  # others have their own
+        return shortage(self.kind, self._found, together or self.nodes, self.count, "it")
 
     def take(self) -> Held | None:
         """Tries to hold the devices. Until then `reason` says what is in the way, and `filenos` when to try again."""
@@ -78,6 +82,10 @@ class Queue:
             simulated = share(self.kind, [], self.nodes, self.count)
             self.reason = f"waiting for devices: this machine shows no {self.kind} devices at the moment"
             return None if simulated is None else Held(simulated, [])
+        if self.given:
+            own = share(self.kind, self._found, self.nodes, self.count)
+            self.reason = "waiting for devices: those that were given to it are not seen"
+            return None if own is None else Held(own, [])
         turn = _turn()
         if turn is None:
             self.reason = "waiting for devices: another run is choosing its own"

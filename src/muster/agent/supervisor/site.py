@@ -82,6 +82,7 @@ class Site:
 
     starts_again = False  # whether a batch system starts a supervisor again that it has ended
     nodes_return = False  # whether nodes that were lost can be used again by this supervisor
+    first_attempt = 1  # its number
     queues = False  # whether each attempt waits until it is ready, and not the first alone
     arbiter: Any = None  # the class that decides what is announced, where it is not Arbiter
     pause: float | None = None  # seconds between two calls of `ended` where no descriptor or signal announces all events

@@ -197,7 +197,7 @@ class Supervisor:
                 self.events.add("retry", attempt=made[-1].attempt, reason=made[-1].reason)
                 if self.site.queues and len(made) > len(earlier) and not self._ready():
                     return None
-            made.append(self._attempt((self.run.attempt_numbers() or [0])[-1] + 1))
+            made.append(self._attempt(max(self.site.first_attempt, (self.run.attempt_numbers() or [0])[-1] + 1)))
         return made[-1]
 
     def _tries_again(self, made: Sequence[AttemptOutcome], earlier: int = 0) -> bool:

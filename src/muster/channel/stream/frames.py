@@ -86,6 +86,11 @@ class Parser:
         self._rest = bytearray()
         self._most = {**_MOST, MESSAGE: message}
 
+    @property
+    def empty(self) -> bool:
+        """True if nothing was fed of which the end is missing."""
+        return not self._rest
+
     def feed(self, data: bytes) -> Iterator[Frame]:
         """The frames that are complete now. Raises Broken."""
         self._rest += data

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from muster.config import ConfigError
 from muster.dataclass import fields, replace
-from muster.engines.base import Capacity, EngineError, Order, Place, Request
+from muster.engines.base import Beside, Capacity, EngineError, Order, Place, Request
 from muster.engines.modelarts import limits
 from muster.engines.modelarts.node import jobs, request, transfers
 from muster.engines.modelarts.node.account import EVERY, Account, AccountError, read_keys
 from muster.engines.modelarts.node.client import MISSING, Client, Refused, ServiceError, objects
+from muster.engines.modelarts.node.inside import carried
 from muster.engines.modelarts.node.journal import Journal
 from muster.engines.modelarts.options import ModelArtsOptions, StoreUrl
 from muster.engines.own_supervisor import OwnSupervisor
-from muster.job import Job
+from muster.job import LAUNCHERS, Job
 from muster.job.kinds import Item, Wrong
 from muster.linux import keys
 from muster.records.layout import run_dir
@@ -64,8 +65,10 @@ class ModelArts(OwnSupervisor):
         if found["store"]:
             _check_store(found["store"])
         options = replace(own, **found)
+        if job.ssh is None and carried.has_agent(job) and job.framework in LAUNCHERS:
+            job = replace(job, ssh=True)
         job = replace(job, modelarts=options)  # `device: auto` stays: the flavor says what a node has
-        for unused in limits.unused(job):
+        for unused in () if carried.has_agent(job) else limits.unused(job):
             say(unused)
         return replace(job, modelarts=replace(options, api=request.version(job)))
 
@@ -104,7 +107,7 @@ class ModelArts(OwnSupervisor):
     def show(self, job: Job, order: Order) -> str:
         """The request that creates the job of the first attempt, without keys."""
         run_id = os.path.basename(order.run_dir)
-        places = request.places(job, run_id, os.path.basename(order.code), transfers.digests(job))
+        places = request.places(job, run_id, os.path.basename(order.code), transfers.digests(job), archive=order.agent)
         path = request.path(job).format(project_id=self.service.project or "{project_id}")
         body = json.dumps(request.body(job, run_id, 1, places), ensure_ascii=False, indent=2)
         return f"POST {self.service.endpoint.rstrip('/')}{path}\n{body}"
@@ -133,6 +136,9 @@ class ModelArts(OwnSupervisor):
             raise EngineError(f"the job of {run_id} in ModelArts could not be stopped: {error}") from None
         finally:
             client.close()
+
+    def execute(self, command: Beside) -> tuple[int, str]:
+        raise EngineError("the nodes of a job in ModelArts cannot be reached from here")
 
     def open_connection(self, place: Place, port: int, carriers: Carriers) -> socket.socket:
         raise EngineError("the nodes of a job in ModelArts cannot be reached from here")

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from muster.engines.base import EngineError
 from muster.engines.modelarts.node import jobs, request
 from muster.engines.modelarts.node.client import Client, KeysRefused, NoSdk, Refused, Unanswered, objects
+from muster.engines.modelarts.node.inside import carried
+from muster.engines.modelarts.node.inside.carried import has_agent
 from muster.engines.modelarts.node.jobs import V2, place
 from muster.engines.modelarts.node.request import options_of
 from muster.job import Job
@@ -19,8 +21,9 @@ Found = tuple[str, str, str]
 MOST_CODE = 128 << 20
 MOST_FILES = 4096
 MOST_VARIABLES = 100
+NOWHERE = "jobs of ModelArts cannot have it"
 COMPAT = ("modelarts-v1", "modelarts-v2")
-AGENT = "the agent of Muster does not run in jobs of ModelArts"
+ALONE = "the service alone starts programs with `compat` and of the framework command"
 NO_FLAVOR = ("ModelArts.2781", "ModelArts.2763")
 
 
@@ -29,7 +32,7 @@ def offline(job: Job) -> Iterator[Found]:
     yield from _program(job)
     yield from _not_there(job)
     yield from _places(job)
-    if len(job.env) > MOST_VARIABLES:
+    if len(job.env) > MOST_VARIABLES and not has_agent(job):
         yield "env", f"has {len(job.env)} variables, and a job there has {MOST_VARIABLES} at most", "pass some as parameters"
 
 
@@ -41,9 +44,9 @@ def _program(job: Job) -> Iterator[Found]:
             f"is {job.compat}, and ModelArts is another platform",
             "write `compat: modelarts-v2`, or use another engine",
         )
-    elif not job.compat and job.framework != "command":
-        hint = "write `compat: modelarts-v2` for a program that the service's engine starts, or `framework: command`"
-        yield "framework", f"is {job.framework} without `compat`, and {AGENT}", hint
+    elif has_agent(job):
+        yield from _agent(job)
+        return
     if job.compat == "modelarts-v2" and version == "v1":
         yield (
             "modelarts.api",
@@ -62,17 +65,36 @@ def _program(job: Job) -> Iterator[Found]:
         yield "env", "is for custom images alone in version 1 of the API", "pass it as `parameters`"
 
 
+def _agent(job: Job) -> Iterator[Found]:
+    """What a job needs in which Muster's agent runs."""
+    options = options_of(job)
+    if request.version(job) == "v1":
+        yield "modelarts.api", "is v1, and Muster's agent runs in jobs of version 2 alone", "leave it out"
+    if not options.engine and not options.image:
+        hint = "add `modelarts: {engine: ...}`, or `image`; its Python is 3.9 or newer"
+        yield "modelarts.engine", "is missing: Muster's agent runs in an engine or an image", hint
+    if not options.flavor and not options.pool:
+        yield "modelarts.flavor", "is missing, and no pool is named", "add `modelarts: {flavor: ...}`, or `pool`"
+    if not options.store:
+        hint = 'set `store = "obs://bucket/folder"` below [modelarts] in config.toml'
+        yield "modelarts.store", "is missing: Muster's agent and the record of the run go through it", hint
+    for field, names in (("inputs", job.inputs), ("outputs", job.outputs)):
+        for name in [name for name in names if name in carried.RESERVED]:
+            yield f"{field}.{name}", "has a name that Muster's agent uses", "choose another"
+
+
 def _not_there(job: Job) -> Iterator[Found]:
-    """Fields whose work Muster's agent does on other engines."""
+    """Fields that jobs there cannot have, and those for which Muster's agent has to run in them."""
+    alone = not has_agent(job)
     fields = (
-        ("setup", bool(job.setup), "put it into ma-pre-start.sh beside the boot file"),
+        ("setup", alone and bool(job.setup), "put it into ma-pre-start.sh beside the boot file"),
         (
             "secrets",
             bool(job.secrets),
             "the service would store and show them; have the program read them from a place of its own",
         ),
         ("ps", bool(job.ps), "remove it"),
-        ("ssh", bool(job.ssh), "remove it"),
+        ("ssh", alone and bool(job.ssh), "remove it"),
         ("hold_on_failure", bool(job.hold_on_failure), "remove it"),
         ("kind", job.is_environment, "remove it, or use another engine"),
         ("endpoints", bool(job.endpoints or job.login), "remove them"),
@@ -80,13 +102,13 @@ def _not_there(job: Job) -> Iterator[Found]:
     )
     for field, given, hint in fields:
         if given:
-            yield field, f"is given, and {AGENT}", hint
+            yield field, f"is given, and {ALONE if field in ('setup', 'ssh') else NOWHERE}", hint
 
 
 def _places(job: Job) -> Iterator[Found]:
     options = options_of(job)
     local = [name for name, data in (*job.inputs.items(), *job.outputs.items()) if local_path(data.url)]
-    if not options.store and (local or (job.boot and not options.code_dir)):
+    if not options.store and not has_agent(job) and (local or (job.boot and not options.code_dir)):
         what = f"`{local[0]}` is a path of this machine" if local else "the code is on this machine"
         yield "modelarts.store", f"is missing: {what}", 'set `store = "obs://bucket/folder"` below [modelarts] in config.toml'
     if local_path(job.log_url):

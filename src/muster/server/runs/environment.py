@@ -24,7 +24,7 @@ from muster.storage.settings import Access, Settings
 
 OTHER_KEY = "its `secrets` cannot be read: these had another key than the secrets.key that the server has now"
 AGAIN = "submit it again, with its secrets"
-KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "SLURM_CONF")
+KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "SLURM_CONF", "MUSTER_UPLOAD_EVERY")
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from muster.records.files import read_object, write_json
 from muster.records.layout import RunDir
 from muster.records.untrusted import number, whole
 
+Log = tuple[int, int, str, int]  # one of a record that goes on: node, number in its frames, name and size
+
 START = "0"  # the place before the first line of a log
 
 
@@ -65,6 +67,17 @@ class Journal:
 
     def move(self, attempt: int, node: int, place: str, lines: int) -> None:
         self._of(attempt).setdefault("logs", {})[str(node)] = [place, lines]
+        self._write()
+
+    def record(self, attempt: int) -> tuple[int, list[Log]]:
+        """How many files of the record were taken, and the logs in them that go on: node, number, name and size of each."""
+        found = self._of(attempt).get("record")
+        if not isinstance(found, dict):
+            return 0, []
+        return whole(found.get("taken")) or 0, [(one[0], one[1], one[2], one[3]) for one in found.get("logs") or []]
+
+    def keep_record(self, attempt: int, taken: int, logs: list[Log]) -> None:
+        self._of(attempt)["record"] = {"taken": taken, "logs": logs}
         self._write()
 
     def _write(self) -> None:

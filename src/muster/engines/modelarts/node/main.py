@@ -1,4 +1,4 @@
-"""The entry of the ModelArts engine's node side: the supervisor's site."""
+"""The entry of the ModelArts engine's node side: the supervisor's site, and what runs inside jobs."""
 
 from __future__ import annotations
 
@@ -14,4 +14,18 @@ def site(assignment: Assignment, events: Events) -> Site:
 
 
 def main(words: list[str]) -> int:
-    raise SystemExit(f"unknown: {' '.join(words)}")
+    """Runs a worker of a job, the supervisor of the first one, or the program that reaches another worker."""
+    word, *rest = words
+    if word == "inside":
+        from muster.engines.modelarts.node.inside import worker
+
+        return worker.main(rest)
+    if word == "supervise":
+        from muster.engines.modelarts.node.inside import first
+
+        return first.supervise(rest)
+    if word == "dial":
+        from muster.engines.modelarts.node.inside import line
+
+        return line.main(rest)
+    raise SystemExit(f"unknown: {word}")

@@ -10,8 +10,8 @@ from muster.channel.directory import DirectoryNode
 from muster.dataclass import dataclass
 from muster.engines.modelarts.node.shown import FAILED, SUCCEEDED, Shown, TaskEnd
 from muster.job import Job
-from muster.records.files import Events, write_json
-from muster.records.layout import AttemptDir
+from muster.records.files import Events, read_mapping, read_object, write_json
+from muster.records.layout import NODE_TOPICS, AttemptDir
 from muster.records.run_view import Stop
 
 
@@ -21,6 +21,7 @@ class NodeRecords:
 
     attempt: AttemptDir
     job: Job
+    brought: bool = False  # whether Muster's agent writes them in the job, and only what it did not is written here
 
     def _programs(self, node: int) -> list[tuple[str, int]]:
         return [(name, rank) for name, rank, index in self.job.programs if index == node]
@@ -31,6 +32,19 @@ class NodeRecords:
             channel.publish(topic, data)
         finally:
             channel.close()
+
+    def show(self, node: int, topic: str) -> None:
+        """Lets the supervisor see a topic that the record has brought."""
+        if not os.path.lexists(f"{self.attempt.meet}/{topic}.{node}"):
+            channel = DirectoryNode(self.attempt, node)
+            try:
+                channel.show(topic)
+            finally:
+                channel.close()
+
+    def has(self, node: int, topic: str) -> bool:
+        """True if a topic of a node is here, and can be read."""
+        return read_mapping(self.attempt.node(node).topic(topic), NODE_TOPICS[topic]) is not None
 
     def prepare(self) -> None:
         for node in range(self.job.nodes):
@@ -60,11 +74,16 @@ class NodeRecords:
         for node in range(self.job.nodes):
             self._publish(node, "done", {})
 
-    def failed(self, shown: Shown) -> None:
-        """Publishes the failure of the task that the service names first, or of the job as a whole."""
+    def failed(self, shown: Shown, last: str = "") -> None:
+        """Publishes the failure of the task that the service names first, or of the job as a whole.
+
+        `last` is the end of the service's log where Muster's agent should have run.
+        """
         node, end = first_failure(shown)
         name, rank = (self._programs(node) or [("", -1)])[0]
-        if end.code:
+        if last:
+            failure = {"kind": "plan", "process": "", "rank": -1, "message": f"the job failed in ModelArts: {last}"}
+        elif end.code:
             failure = {"kind": "exit", "process": name, "rank": rank, "code": end.code, "message": end.message}
         else:
             said = f"the job failed in ModelArts: {shown.words}; the service gives no exit code"
@@ -78,6 +97,10 @@ class NodeRecords:
         """How the ranks of all nodes ended. A task has one exit code, which is that of its first rank where it failed."""
         ended = shown.ended or time.time()
         for node in range(self.job.nodes):
+            if brought := read_object(self.attempt.node(node).exit) if self.brought else {}:
+                if unsaved and node == 0:
+                    write_json(self.attempt.node(node).exit, {**brought, "unsaved": unsaved})
+                continue
             end = shown.ends.get(f"worker-{node}", TaskEnd())
             processes = []
             for number, (name, rank) in enumerate(self._programs(node)):
@@ -107,3 +130,9 @@ def first_failure(shown: Shown) -> tuple[int, TaskEnd]:
             failed.append((not end.message, int(number), end))  # the one with a message is the cause
     failed.sort(key=lambda one: one[:2])
     return (failed[0][1], failed[0][2]) if failed else (0, TaskEnd())
+
+
+def process_of(job: Job, node: int) -> str:
+    """The process under whose name the log of a node is kept: its first rank."""
+    own = [name for name, _, index in job.programs if index == node]
+    return own[0] if own else f"worker-{node}"

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from muster.dataclass import dataclass, field
+from muster.engines.modelarts.node.inside import carried
+from muster.engines.modelarts.node.inside.carried import Carried, has_agent
 from muster.engines.modelarts.options import ModelArtsOptions
 from muster.job import Job
 from muster.job.data import local_path
@@ -25,6 +27,7 @@ class Places:
     code: str = ""
     inputs: Mapping[str, str] = field(default_factory=dict)
     outputs: Mapping[str, str] = field(default_factory=dict)
+    carried: Carried | None = None  # of a job that runs Muster's agent
 
 
 def options_of(job: Job) -> ModelArtsOptions:
@@ -52,12 +55,13 @@ def description(run_id: str, attempt: int) -> str:
     return f"Muster run {run_id}, attempt {attempt}"[:256]
 
 
-def places(job: Job, run_id: str, digest: str, data: Mapping[str, str]) -> Places:
-    """Where code, data and outputs lie; `data` are the digests of local inputs by name."""
+def places(job: Job, run_id: str, digest: str, data: Mapping[str, str], attempt: int = 1, archive: str = "") -> Places:
+    """Where code, data and outputs lie; `data` are the digests of local inputs by name, `archive` is the packed agent."""
     options = options_of(job)
     store = options.store.rstrip("/")
     named = re.sub(r"[^\w.-]+", "-", os.path.basename(job.code.rstrip("/"))) or "code"
-    code = options.code_dir.rstrip("/") + "/" if options.code_dir else f"{store}/code/{digest}/{named}/"
+    own = f"{store}/code/{digest}/{named}/"
+    code = options.code_dir.rstrip("/") + "/" if options.code_dir else own
     inputs = {name: one.url for name, one in job.inputs.items()}
     for name, one in data.items():
         base = os.path.basename(local_path(job.inputs[name].url).rstrip("/")) or "data"
@@ -66,6 +70,9 @@ def places(job: Job, run_id: str, digest: str, data: Mapping[str, str]) -> Place
         name: f"{store}/runs/{run_id}/{name}/" if local_path(one.url) else one.url.rstrip("/") + "/"
         for name, one in job.outputs.items()
     }
+    if has_agent(job):
+        there = carried.places(options, run_id, attempt, archive, own)
+        return Places(there.agent, inputs, outputs, there)
     return Places(code if needs_code(job) else "", inputs, outputs)
 
 
@@ -92,18 +99,19 @@ def _v2(job: Job, run_id: str, attempt: int, found: Places) -> dict[str, Any]:
     algorithm: dict[str, Any] = {}
     if found.code:
         algorithm["code_dir"] = in_service(found.code)
-    if job.boot:
-        algorithm["boot_file"] = in_service(found.code) + job.boot
-    if job.command:
-        algorithm["command"] = command_text(job)
+    algorithm.update(_program(job, found))
     engine = {"image_url": options.image} if options.image else {}
     if options.engine:
         engine["engine_id"] = options.engine
     algorithm["engine"] = engine
-    algorithm["parameters"] = [{"name": name, "value": value} for name, value in job.parameters.items()]
+    if found.carried is None:  # else the agent passes them on
+        algorithm["parameters"] = [{"name": name, "value": value} for name, value in job.parameters.items()]
+        algorithm["environments"] = dict(job.env)
     algorithm["inputs"] = [_data(job.inputs[name].access, name, url) for name, url in found.inputs.items()]
     algorithm["outputs"] = [_data(job.outputs[name].access, name, url) for name, url in found.outputs.items()]
-    algorithm["environments"] = dict(job.env)
+    if found.carried is not None:
+        algorithm["inputs"] += [_data("env", name, url) for name, url in found.carried.inputs.items()]
+        algorithm["outputs"] += [_data("env", name, url) for name, url in found.carried.outputs.items()]
     metadata: dict[str, Any] = {"name": service_name(run_id, attempt), "description": description(run_id, attempt)}
     metadata.update({"workspace_id": options.workspace, "annotations": dict(options.annotations)})
     resource = {"flavor_id": options.flavor, "node_count": job.nodes, "pool_id": options.pool}
@@ -120,6 +128,16 @@ def _v2(job: Job, run_id: str, attempt: int, found: Places) -> dict[str, Any]:
             for one in options.volumes
         ]
     return {"kind": "job", "metadata": _given(metadata), "algorithm": _given(algorithm), "spec": spec}
+
+
+def _program(job: Job, found: Places) -> dict[str, str]:
+    """What the service starts."""
+    if found.carried is not None and options_of(job).engine:
+        return {"boot_file": in_service(found.code) + carried.BOOT}
+    if found.carried is not None:
+        return {"command": found.carried.command}
+    boot = {"boot_file": in_service(found.code) + job.boot} if job.boot else {}
+    return {**boot, "command": command_text(job)} if job.command else boot
 
 
 def _data(access: str, name: str, url: str) -> dict[str, Any]:

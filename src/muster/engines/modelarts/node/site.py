@@ -18,19 +18,24 @@ from muster.engines.modelarts.node import jobs, request
 from muster.engines.modelarts.node.account import Account
 from muster.engines.modelarts.node.arbiter import JobArbiter
 from muster.engines.modelarts.node.client import Client
+from muster.engines.modelarts.node.inside.carried import has_agent
 from muster.engines.modelarts.node.journal import Journal
 from muster.engines.modelarts.node.records import NodeRecords
-from muster.engines.modelarts.node.shown import FAILED, LOST, RUNNING, STOPPED, STOPPING, SUCCEEDED, Shown
+from muster.engines.modelarts.node.shown import LOST, RUNNING, STOPPED, STOPPING, SUCCEEDED, Shown
+from muster.engines.modelarts.node.stored_record import End
 from muster.engines.modelarts.node.transfers import Transfers
 from muster.engines.modelarts.node.watcher import Watcher
 from muster.linux import keys
+from muster.records import clocks
 from muster.records.files import Events, read_object
 from muster.records.layout import AttemptDir, RunDir
+from muster.records.logs import last_lines
 from muster.records.run_view import Cause, Stop
 from muster.storage import Settings
 
 CLOSE_LIMIT = 120.0  # for a job that was withdrawn from the queue to be gone
 LEFT = 3  # the exit code of a supervisor whose job goes on without it
+LAST_LINES = 3  # of the service's log, in a reason
 ELSEWHERE = "it was stopped in ModelArts, not by Muster"
 
 
@@ -93,7 +98,7 @@ class ModelArtsSite(OwnSite):
             client,
             jobs.of(client, request.version(self.job)),
             Journal(run),
-            Transfers(self.job, self.assignment.code, Settings.from_json(given[keys.STORAGE])),
+            Transfers(self.job, self.assignment.code, Settings.from_json(given[keys.STORAGE]), self.assignment.tools.archive),
         )
         self._watcher.start()
         return self._watcher
@@ -131,7 +136,7 @@ class ModelArtsSite(OwnSite):
 
     def _begin(self, attempt: AttemptDir) -> None:
         assert self._watcher is not None
-        self._records = NodeRecords(attempt, self.job)
+        self._records = NodeRecords(attempt, self.job, has_agent(self.job))
         self._published = self._reported = False
         self._cut = None
         self._records.prepare()
@@ -151,7 +156,7 @@ class ModelArtsSite(OwnSite):
         if watcher.reason != self.reason:
             self.reason = watcher.reason
             self.events.add("service", attempt=attempt.number, reason=self.reason)
-        shown = watcher.shown
+        over, shown = watcher.over, watcher.shown  # in this order: what is shown last is shown before it is over
         stop = Stop.from_json(read_object(attempt.stop)) if os.path.lexists(attempt.stop) else None
         if stop is not None:
             self.terminate()  # also after a supervisor that had announced it was cut off
@@ -159,9 +164,9 @@ class ModelArtsSite(OwnSite):
             return self._lose(watcher.refused)
         if shown is None:
             return []
-        if shown.state != "queued" and not records.is_up():
+        if shown.state != "queued" and not records.is_up() and not records.brought:
             records.up(shown, watcher.hosts)
-        return self._report(attempt, watcher, records, shown, stop) if watcher.over else []
+        return self._report(attempt, watcher, records, shown, stop) if over else []
 
     def _report(
         self, attempt: AttemptDir, watcher: Watcher, records: NodeRecords, shown: Shown, stop: Stop | None
@@ -171,25 +176,52 @@ class ModelArtsSite(OwnSite):
             return []
         if shown.state == LOST and stop is None:
             return self._lose(f"the job was lost in ModelArts: {shown.words}")
-        if stop is None:
+        end = watcher.record.end if watcher.record is not None else None
+        lost = dict(end.lost) if stop is None and end is not None and shown.state != STOPPED else {}
+        if stop is None and not lost:
             if not self._published:
                 self._published = True
-                self._publish(records, shown)
+                self._publish(attempt, records, shown, end)
             return []
         self._reported = True
+        for node, ahead in end.clocks if end is not None else ():
+            self.events.add(clocks.EVENT, attempt=attempt.number, node=node, ahead=ahead)
         if watcher.left:
             self.events.add("outputs-left", attempt=attempt.number, reason=watcher.left)
-        records.end(shown, stop, watcher.unsaved)
-        return [NodeEnded(node) for node in range(self.assignment.count)]
+        if stop is None and end is not None:
+            self._cut = Cut(end.cut or end.reason)
+        else:
+            records.end(shown, stop or Stop(Cause.UNKNOWN), watcher.unsaved)
+        return [NodeEnded(node, lost.get(node, "")) for node in range(self.assignment.count)]
 
-    def _publish(self, records: NodeRecords, shown: Shown) -> None:
-        if shown.state == SUCCEEDED:
-            records.done()
-        elif shown.state == FAILED:
-            records.failed(shown)
-        elif shown.state == STOPPED:
+    def _publish(self, attempt: AttemptDir, records: NodeRecords, shown: Shown, end: End | None) -> None:
+        if shown.state == STOPPED:
             said = f": {shown.said}" if shown.said else ""
             records.request_stop(Stop(Cause.TERMINATED, f"{ELSEWHERE}{said}"))
+        elif end is not None and end.stop is not None and end.stop.cause not in (Cause.FINISHED, Cause.FAILURE):
+            records.request_stop(end.stop)
+        elif end is not None and (failed := [node for node in end.failures if records.has(node, "failed")]):
+            for node in failed:
+                records.show(node, "failed")
+        elif shown.state == SUCCEEDED:
+            records.done()
+        else:
+            records.failed(shown, self._last_words(attempt, shown, end) if records.brought else "")
+
+    def _last_words(self, attempt: AttemptDir, shown: Shown, end: End | None) -> str:
+        """Why a job failed whose agent does not say which rank was the cause."""
+        assert self._watcher is not None
+        record = self._watcher.record
+        if end is not None and end.stop is not None and end.stop.cause is Cause.FINISHED:
+            return f"{shown.words}, after its ranks had succeeded"
+        if end is not None and end.reason:
+            return end.reason
+        if record is not None and record.broken:
+            return record.broken
+        said = last_lines(attempt.node(0).service_log, LAST_LINES)
+        where = "Muster's agent left no whole record" if record is not None and record.begun else "Muster's agent did not start"
+        log = f"; the log of worker-0 ends: {' | '.join(said)}" if said else ""
+        return f"{shown.words}; {where}{log}"
 
     def _lose(self, reason: str) -> list[NodeEnded]:
         self._reported = True

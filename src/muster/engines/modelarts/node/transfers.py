@@ -8,6 +8,7 @@ import stat
 from collections.abc import Mapping
 from typing import Any
 
+from muster.engines.modelarts.node.inside import carried
 from muster.engines.modelarts.node.request import Places, options_of
 from muster.job import Job
 from muster.job.data import local_path
@@ -21,20 +22,32 @@ MOST_FILES = 100_000  # of an output that are looked at
 
 
 class Transfers:
-    def __init__(self, job: Job, code: str, settings: Settings) -> None:
+    def __init__(self, job: Job, code: str, settings: Settings, archive: str = "") -> None:
         self._job = job
         self.code = code
+        self.archive = archive  # the packed agent
         self._settings = settings
 
     def upload(self, places: Places) -> None:
         """Puts code and local data where the service reads them. A folder of its own for the code loses what is stale in it."""
         with Storage(self._settings) as storage:
-            if places.code:
+            if places.carried:
+                carried.upload(storage, self._job, self.archive, self.code, places.carried)
+            elif places.code:
                 storage.copy_tree(self.code, places.code, delete=bool(options_of(self._job).code_dir))
             for name, data in self._job.inputs.items():
                 if path := local_path(data.url):
                     target = places.inputs[name]
                     storage.copy_tree(path, target) if os.path.isdir(path) else storage.copy_file(path, target)
+
+    def storage(self) -> Storage:
+        return Storage(self._settings)
+
+    def withdraw(self, places: Places) -> None:
+        """Deletes what only the job itself needed."""
+        if places.carried:
+            with Storage(self._settings) as storage:
+                carried.withdraw(storage, places.carried)
 
     def note(self, places: Places) -> dict[str, Any]:
         """The result files that lie at the outputs before the job."""

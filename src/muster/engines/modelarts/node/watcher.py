@@ -12,15 +12,17 @@ import traceback
 from contextlib import suppress
 from typing import Callable, TypeVar
 
-from muster.engines.modelarts.node import request, transfers
+from muster.engines.modelarts.node import records, request, stored_record, transfers
 from muster.engines.modelarts.node.account import AccountError
 from muster.engines.modelarts.node.client import Client, KeysRefused, NoSdk, Refused, ServiceError, Unanswered
 from muster.engines.modelarts.node.jobs import DUPLICATE, NO_JOB, JobId, Jobs
 from muster.engines.modelarts.node.journal import Journal
 from muster.engines.modelarts.node.log_lines import LogLines
 from muster.engines.modelarts.node.shown import LOST, QUEUED, Shown
+from muster.engines.modelarts.node.stored_record import StoredRecord
 from muster.engines.modelarts.node.transfers import Transfers
 from muster.job import Job
+from muster.records.files import file_size
 from muster.records.layout import AttemptDir
 from muster.storage import StorageError
 from muster.storage.errors import Unreachable
@@ -32,6 +34,7 @@ OUTPUTS_EVERY = 30.0  # as often as the service uploads them
 STOP_AGAIN = 30.0  # after which a job that was told to stop is told again
 LOGS_LIMIT, STOPPED_LOGS = 600.0, 30.0  # seconds for logs of a job that has ended to be readable; of one that was stopped
 LAST_LOGS = 5  # looks at the logs of a job that has ended, as long as they bring something
+RECORD = -1  # in the place of a node, the record that Muster's agent writes
 SETTLING = 3  # looks for a job whose creation was not answered, before it counts as not created
 
 
@@ -59,6 +62,7 @@ class Watcher(threading.Thread):
         self.hosts: dict[int, dict[str, str]] = {}
         self.left = ""  # what of the outputs stays in the store
         self.unsaved = ""  # why outputs are not where the job wants them
+        self.record: StoredRecord | None = None  # of a job that runs Muster's agent
         self.over = False  # whether the thread has done all it does
         self.woken, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._job, self._run_id, self._number = job, run_id, attempt
@@ -118,6 +122,9 @@ class Watcher(threading.Thread):
             traceback.print_exc()
             self.leaves = f"{type(error).__name__}: {error}"
         finally:
+            if not self.leaves:
+                with suppress(StorageError, OSError):
+                    self._transfers.withdraw(self._places)
             self.over = True
             self._tell()
 
@@ -183,7 +190,8 @@ class Watcher(threading.Thread):
             data = transfers.digests(self._job)
         except OSError as error:
             raise Hopeless(f"{error.filename} cannot be read: {error.strerror}; its job may go on in ModelArts") from None
-        self._places = request.places(self._job, self._run_id, os.path.basename(self._transfers.code), data)
+        code, archive = os.path.basename(self._transfers.code), self._transfers.archive
+        self._places = request.places(self._job, self._run_id, code, data, self._number, archive)
         self._id = self._journal.job(self._number)
         if self._id is not None:
             return
@@ -310,7 +318,7 @@ class Watcher(threading.Thread):
         for node in range(self._job.nodes):
             if node not in self._logs:
                 self._logs[node] = self._log(attempt, node)
-            log, sized, failed = self._logs[node], _size(self._log_path(attempt, node)), ""
+            log, sized, failed = self._logs[node], file_size(self._log_path(attempt, node)), ""
             try:
                 while log.bring(lambda place, node=node: self._jobs.page(job, node, place)):  # type: ignore[misc]
                     if self._changed.is_set() and not (self.shown and self.shown.over):
@@ -323,9 +331,26 @@ class Watcher(threading.Thread):
                 self._missing[node] = failed
             else:
                 self._missing.pop(node, None)
-            came = came or _size(self._log_path(attempt, node)) != sized
+            came = came or file_size(self._log_path(attempt, node)) != sized
         if time.monotonic() - self._fetched > OUTPUTS_EVERY:
             self._fetch(attempt)
+        return self._take_record(attempt) or came
+
+    def _take_record(self, attempt: AttemptDir) -> bool:
+        """Takes what is new of the record that Muster's agent writes."""
+        if self._places.carried is None:
+            return False
+        self._missing.pop(RECORD, None)
+        try:
+            url = self._places.carried.record
+            self.record = self.record or stored_record.of_attempt(attempt, self._job, url, self._journal)
+            with self._transfers.storage() as storage:
+                came = self.record.take(storage)
+        except (StorageError, OSError) as error:
+            self._missing[RECORD] = str(error)
+            return False
+        if came:
+            self._tell()
         return came
 
     def _log(self, attempt: AttemptDir, node: int) -> LogLines:
@@ -337,7 +362,9 @@ class Watcher(threading.Thread):
         return LogLines(self._log_path(attempt, node), place, before, move)
 
     def _log_path(self, attempt: AttemptDir, node: int) -> str:
-        return attempt.node(node).log(process_of(self._job, node))
+        if self._places.carried is not None:
+            return attempt.node(node).service_log
+        return attempt.node(node).log(records.process_of(self._job, node))
 
     def _fetch(self, attempt: AttemptDir) -> None:
         self._fetched = time.monotonic()
@@ -350,8 +377,11 @@ class Watcher(threading.Thread):
     def _finish(self, attempt: AttemptDir, job: JobId) -> None:
         """Brings what is left, once the job has ended."""
         looks, deadline = 0, time.monotonic() + (STOPPED_LOGS if self._stopping.is_set() else LOGS_LIMIT)
-        while self._bring(attempt, job) or self._missing:
+        while self._bring(attempt, job) or self._missing or (self.record and not self.record.over):
             looks += 1
+            if self.record and self.record.more:
+                looks = 0
+                continue
             if time.monotonic() > deadline or (looks >= LAST_LOGS and not self._missing):
                 break
             self._pause(min(self._every, 2.0))
@@ -360,22 +390,13 @@ class Watcher(threading.Thread):
         self._fetch(attempt)
         if self._missing:
             node, why = next(iter(self._missing.items()))
-            self.left = "; ".join(filter(None, [self.left, f"the log of node {node} could not be brought to its end: {why}"]))
+            what = "its record" if node == RECORD else f"the log of node {node}"
+            self.left = "; ".join(filter(None, [self.left, f"{what} could not be brought to its end: {why}"]))
+        if self.record is not None:
+            self.left = "; ".join(filter(None, [self.left, self.record.lacking()]))
+            self.record.close()
         self.unsaved = self._transfers.fetch_local(self._places)
         try:
             self._transfers.harvest(attempt, self._places, self._journal.before(self._number))
         except (StorageError, OSError) as error:
             self.left = "; ".join(filter(None, [self.left, f"result files could not be brought: {error}"]))
-
-
-def process_of(job: Job, node: int) -> str:
-    """The process under whose name the log of a node is kept: its first rank."""
-    own = [name for name, _, index in job.programs if index == node]
-    return own[0] if own else f"worker-{node}"
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0

@@ -88,6 +88,10 @@ class Host:
         port = ["-p", self.port] if self.port else []
         return ["ssh", *options, *user, *port, "--", self.name, command]
 
+    def explained(self, said: str, code: int | None) -> Unreachable:
+        """Why the program that reaches it failed, from what it wrote."""
+        return explained(self, said, code)
+
 
 class Unreachable(Exception):
     """Why a host cannot be used, and what to do; `lasting` unless it may be otherwise in a moment.
@@ -181,7 +185,7 @@ class Connection:
             code = None
         self._errors.seek(0)
         said = (self._errors.read(GARBAGE).strip() or output.strip()).decode("utf-8", "replace")
-        return explained(self.host, said, code)
+        return self.host.explained(said, code)
 
     def finish(self, limit: float) -> None:
         """Waits until the host has taken what was written, and has ended the session; `limit` seconds at most."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -38,7 +38,7 @@ class Handover:
     attempt: int = 0  # one that an earlier supervisor has started
 
 
-def of_each_node(assignment: Assignment, attempt: int) -> list[Handover]:
+def of_each_node(assignment: Assignment, attempt: int, find_host: Callable[[int, str], Host]) -> list[Handover]:
     """Returns the handover of every node; all have the same descriptor of the code, which the caller closes."""
     run, job, hosts = assignment.run, assignment.job, assignment.job.hosts
     agent = _read(assignment.tools.archive)
@@ -63,8 +63,7 @@ def of_each_node(assignment: Assignment, attempt: int) -> list[Handover]:
     ssh_options.chosen()  # once, and not in each link
     found = []
     for index, spec in enumerate(hosts.nodes):
-        host = Host.parse(spec)
-        assert host is not None  # checked when the job was submitted
+        host = find_host(index, spec)
         command = bootstrap.command(hosts.directory, digest, hosts.python, "relay", run.id, index)
         own = {**begin, "devices": chosen[index : index + 1]}
         found.append(Handover(run, index, host, command, of_ssh, agent, code, own, roots, hosts.lost_after, attempt))

@@ -19,6 +19,7 @@ from muster.channel.stream.frames import Parser
 from muster.dataclass import dataclass, field
 from muster.engines.ssh.node import addresses, handover
 from muster.engines.ssh.node.addresses import Place, Unsuitable
+from muster.engines.ssh.node.connection import Host
 from muster.engines.ssh.node.handover import Handover
 from muster.engines.ssh.node.link import Link
 from muster.linux import syscalls
@@ -81,6 +82,7 @@ class Node:
 
 class SshSite(OwnSite):
     nodes_return = True
+    link: type[Link] = Link
 
     def __init__(self, assignment: Assignment, events: Events) -> None:
         self.assignment = assignment
@@ -178,17 +180,23 @@ class SshSite(OwnSite):
         self._tokens = os.pipe()
         os.set_blocking(self._tokens[0], False)
         os.write(self._tokens[1], b"." * CONNECTING)
-        given = handover.of_each_node(self.assignment, attempt)
+        given = handover.of_each_node(self.assignment, attempt, self.find_host)
         with held():
             for one, spec in zip(given, self._hosts.nodes):
                 self._nodes.append(self._fork(one, spec))
         os.close(given[0].code)
 
+    def find_host(self, index: int, spec: str) -> Host:
+        """How a host is reached."""
+        host = Host.parse(spec)
+        assert host is not None  # checked when the job was submitted
+        return host
+
     def _fork(self, given: Handover, spec: str) -> Node:
         near, far = socket.socketpair()
         supervisor, pid = os.getpid(), os.fork()
         if pid == 0:
-            _be_link(given, far, self._tokens, supervisor, [near, *(node.line for node in self._nodes)])
+            _be_link(self.link, given, far, self._tokens, supervisor, [near, *(node.line for node in self._nodes)])
         far.close()
         near.setblocking(True)
         return Node(given.node, spec, given.host.name, pid, near)
@@ -350,7 +358,12 @@ class SshSite(OwnSite):
 
 
 def _be_link(
-    given: Handover, line: socket.socket, tokens: tuple[int, int], supervisor: int, others: list[socket.socket]
+    link: type[Link],
+    given: Handover,
+    line: socket.socket,
+    tokens: tuple[int, int],
+    supervisor: int,
+    others: list[socket.socket],
 ) -> None:
     """Never returns: this process is the link of a node, and ends with its supervisor."""
     code = 1
@@ -361,7 +374,7 @@ def _be_link(
         syscalls.die_with_parent()
         syscalls.set_name(f"muster-link-{given.node}")
         if os.getppid() == supervisor:
-            Link(given, line, tokens).run()
+            link(given, line, tokens).run()
     except BaseException:
         import traceback
 

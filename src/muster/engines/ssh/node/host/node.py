@@ -177,7 +177,8 @@ class HostNode:
         job = self._known_job()
         if self._devices is not None or self._index >= job.nodes:
             return None
-        self._queue = self._queue or device_locks.Queue(resolve(job.device), 1, job.devices)
+        given = device_locks.GIVEN in environment.given()
+        self._queue = self._queue or device_locks.Queue(resolve(job.device), 1, job.devices, given=given)
         return self._queue
 
     def _take_devices(self, queue: device_locks.Queue) -> bool:
