@@ -99,7 +99,7 @@ def test_keys_belong_to_their_owner_alone(home: Path) -> None:
 
 def test_without_the_sdk_it_is_said_how_to_get_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "find_spec", lambda name: None)
-    with pytest.raises(EngineError, match=r"pip install 'muster-train\[modelarts\]'"):
+    with pytest.raises(EngineError, match=r"pip install '\.\[modelarts\]'"):
         settings(home, "").resolve(Job(), print)
 
 
