@@ -19,6 +19,7 @@ class Cursor:
         self.path = path
         self.offset = offset
         self._descriptor: int | None = None
+        self._read = False  # whether the log has been as long as the offset
 
     def read(self, size: int = CHUNK) -> bytes:
         """Returns the bytes that follow; none while there are no more. A log that was truncated begins anew."""
@@ -29,10 +30,11 @@ class Cursor:
             except OSError:  # not there yet, or a rank has put something else in its place
                 return b""
         data = os.pread(self._descriptor, size, self.offset)
-        if not data and os.fstat(self._descriptor).st_size < self.offset:
+        if not data and self._read and os.fstat(self._descriptor).st_size < self.offset:
             self.offset = 0
             data = os.pread(self._descriptor, size, 0)
         self.offset += len(data)
+        self._read = self._read or bool(data)
         return data
 
     def close(self) -> None:
