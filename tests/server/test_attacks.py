@@ -413,7 +413,7 @@ OF_EVERYBODY = (
 )
 PAGES: dict[str, tuple[int, int, int, int]] = {
     **dict.fromkeys((*OF_EVERYBODY, "/cluster/usage.csv"), (LOGIN, 200, 200, LOGIN)),
-    **dict.fromkeys(("/admin/users", "/admin/audit"), (LOGIN, 403, 403, LOGIN)),
+    **dict.fromkeys(("/admin/users", "/admin/audit", "/admin/settings"), (LOGIN, 403, 403, LOGIN)),
     **{
         f"/jobs/{{run}}{part}": (LOGIN, 404, 200, LOGIN)
         for part in (
