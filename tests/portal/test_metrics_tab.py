@@ -19,6 +19,7 @@ slow = os.environ["MUSTER_RANK"] == "2"
 for i in range(50):
     r.metric("loss", 1 / (i + 1), step=i)
     r.metric("throughput", 40.0 if slow else 80.0 + i % 3, step=i)
+    print("fps:", 7 + i)
 picture = pathlib.Path(os.environ["MUSTER_SHARED"], "plot.png")
 picture.write_bytes(base64.b64decode(os.environ["PIXEL"]))
 """
@@ -33,6 +34,7 @@ code: .
 boot: train.py
 sample: 0
 env: {{PIXEL: "{PIXEL}"}}
+metrics: {{fps: {{pattern: "fps: ([0-9]+)"}}}}
 """
 
 
@@ -57,7 +59,7 @@ def test_metrics_are_drawn_by_rank_node_and_mean_and_stragglers_are_marked(brows
             for by, lines in (("mean", 1), ("node", 2), ("rank", 4)):
                 page.click(f"[data-by={by}]")
                 page.wait_for_url(f"**by={by}*")
-                for chart in ("loss", "throughput"):
+                for chart in ("loss", "throughput", "fps"):  # the last is what its pattern finds in the logs
                     page.locator(f"[data-chart={chart}] .u-series").nth(lines).wait_for()  # the first is that of the steps
                     assert page.locator(f"[data-chart={chart}] .u-series").count() == lines + 1
             assert page.locator("[data-chart=throughput] [data-slow='2']").count() == 1

@@ -109,7 +109,7 @@ def test_a_member_sees_no_names_of_runs_of_other_projects(browser: Browser, port
         shown += page.request.get(portal.server.url + "/cluster/usage.csv").text()
         assert [name for name in ("holds-all", "first-", "lihua", "vision") if name in shown] == []
         assert "Nothing waits that you may see" in page.inner_text("[data-queue]")
-        for path in ("/projects/vision", "/admin/users", "/admin/audit"):
+        for path in ("/projects/vision", "/admin/users", "/admin/audit", "/admin/settings"):
             answer = page.goto(portal.server.url + path)
             assert answer and answer.status in (403, 404)
             assert "lihua" not in page.inner_text("main")
@@ -267,6 +267,7 @@ def test_the_password_is_changed_and_a_wrong_one_is_refused(browser: Browser, po
         ("/projects", "Projects", "项目"),
         ("/admin/users", "Users", "用户"),
         ("/admin/audit", "Audit log", "审计日志"),
+        ("/admin/settings", "Settings of the server", "服务器设置"),
         ("/account", "Your account", "我的账号"),
     ],
 )
@@ -283,7 +284,9 @@ def test_the_language_is_switched_in_place(
 @pytest.mark.parametrize(
     "settings", [{"color_scheme": "light"}, {"color_scheme": "dark", "locale": "zh-CN"}], ids=["light", "dark"]
 )
-@pytest.mark.parametrize("path", ["/cluster", "/projects", "/projects/vision", "/admin/users", "/admin/audit", "/account"])
+@pytest.mark.parametrize(
+    "path", ["/cluster", "/projects", "/projects/vision", "/admin/users", "/admin/audit", "/admin/settings", "/account"]
+)
 def test_axe_finds_nothing_serious(
     path: str, settings: dict[str, Any], browser: Browser, portal: Portal, lihua: RunClient
 ) -> None:
@@ -298,7 +301,16 @@ def test_axe_finds_nothing_serious(
 
 def test_pages_fit_a_phone(browser: Browser, portal: Portal, lihua: RunClient) -> None:
     with logged_in(browser, portal, "admin", viewport={"width": 390, "height": 800}) as (page, _):
-        for path in ("/cluster", "/projects", "/projects/vision", "/admin/users", "/admin/audit", "/account", "/results"):
+        for path in (
+            "/cluster",
+            "/projects",
+            "/projects/vision",
+            "/admin/users",
+            "/admin/audit",
+            "/admin/settings",
+            "/account",
+            "/results",
+        ):
             page.goto(portal.server.url + path)
             page.wait_for_timeout(300)
             assert page.evaluate("document.documentElement.scrollWidth") <= 390, path

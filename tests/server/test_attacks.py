@@ -123,6 +123,7 @@ ANSWERS: dict[str, tuple[int, int, int, int, int, int]] = {
     "POST /api/v1/projects/{project}/retention/apply": (404, 403, 403, 200, 403, 200),
     "GET /api/v1/usage": (200, 200, 200, 200, 200, 200),
     "GET /api/v1/audit": (403, 403, 403, 403, 200, 200),
+    "GET /api/v1/settings": (403, 403, 403, 403, 200, 200),
     "GET /api/plans": (200, 200, 200, 200, 200, 200),
     "POST /api/plans": (403, 403, 403, 403, 403, 201),
     "GET /api/plans/{test_id}": (200, 200, 200, 200, 200, 200),
@@ -412,7 +413,7 @@ OF_EVERYBODY = (
 )
 PAGES: dict[str, tuple[int, int, int, int]] = {
     **dict.fromkeys((*OF_EVERYBODY, "/cluster/usage.csv"), (LOGIN, 200, 200, LOGIN)),
-    **dict.fromkeys(("/admin/users", "/admin/audit"), (LOGIN, 403, 403, LOGIN)),
+    **dict.fromkeys(("/admin/users", "/admin/audit", "/admin/settings"), (LOGIN, 403, 403, LOGIN)),
     **{
         f"/jobs/{{run}}{part}": (LOGIN, 404, 200, LOGIN)
         for part in (

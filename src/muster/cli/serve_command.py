@@ -17,7 +17,8 @@ from muster.records.layout import home, make_home
 from muster.tester.errors import Misused
 
 if TYPE_CHECKING:
-    from muster.server.core.serve import Listening, Settings
+    from muster.server.core.serve import Listening
+    from muster.server.settings.options import Settings
 
 LOST = 1
 a_file = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -64,8 +65,9 @@ def command(ctx: click.Context, /, data: Path | None, bundle_most: int, bundle_q
         return 0
     need_packages()
     from muster.server.core.lock import LostLock
-    from muster.server.core.serve import Settings, serve
+    from muster.server.core.serve import serve
     from muster.server.results.uploads import Limits
+    from muster.server.settings.options import Settings
 
     settings = Settings(data_folder(data), limits=Limits.of(bundle_most, bundle_quota), **given)
     try:

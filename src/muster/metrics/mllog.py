@@ -63,7 +63,7 @@ class Reader:
         if event.key in EDGES:
             self.edges.append(Edge(event.time_ms / 1000, *EDGES[event.key]))
         elif event.event_type == POINT_IN_TIME:
-            self.points.extend(_points(event))
+            self.points.extend(points(event))
 
 
 def parse(line: str) -> Event | None:
@@ -84,7 +84,7 @@ def parse(line: str) -> Event | None:
     return Event(time_ms, key, data.get("value"), metadata if isinstance(metadata, dict) else {}, event_type)
 
 
-def _points(event: Event) -> Iterator[DataPoint]:
+def points(event: Event) -> Iterator[DataPoint]:
     given = event.value if event.key == TRACKED and isinstance(event.value, dict) else {event.key: event.value}
     for key, raw in given.items():
         name, value = NAMES.get(key, key), number(raw)

@@ -148,6 +148,7 @@ RULES: dict[str, Rule] = {
     "uploads.use": _own,
     "refusals.read": _own_or_administrator,
     "audit.read": _administrator,
+    "settings.read": _administrator,
     "metrics.read": _administrator,
     "logout": _anyone,
 }

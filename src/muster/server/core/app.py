@@ -29,6 +29,8 @@ from muster.server.runs.api.queue import waiting as queue
 from muster.server.runs.endpoints.proxy import EndpointProxy, Endpoints
 from muster.server.runs.platform import Platform
 from muster.server.runs.retention.keeper import Keeper
+from muster.server.settings import api as settings_api
+from muster.server.settings.options import Settings
 
 ABOUT = (
     'Accounts, projects and runs of a Muster server. Programs authenticate with a personal token; errors are `{"reason": ...}`.'
@@ -53,7 +55,7 @@ def make(
     context: ServerContext | None,
     platform: Platform | None = None,
     results: ResultsContext | None = None,
-    proxies: tuple[str, ...] = (),
+    settings: Settings | None = None,
     keeper: Keeper | None = None,
     endpoints: Endpoints | None = None,
 ) -> FastAPI:
@@ -63,6 +65,7 @@ def make(
     app.state.results = results
     app.state.keeper = keeper
     app.state.endpoints = endpoints
+    app.state.settings = settings
     for module in (
         login,
         users,
@@ -72,6 +75,7 @@ def make(
         buckets,
         objects,
         audit,
+        settings_api,
         quotas,
         code,
         queue,
@@ -106,8 +110,8 @@ def make(
     app.add_middleware(RequestLog, metrics=context.metrics if context else Metrics())
     if endpoints is not None:
         app.add_middleware(EndpointProxy, endpoints=endpoints)
-    if proxies:
-        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(proxies))
+    if settings is not None and settings.trusted_proxies:
+        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(settings.trusted_proxies))
     return app
 
 

@@ -1,6 +1,5 @@
 """Runs `muster serve`: opens data directory, database and socket, and answers requests until a signal or a lost lock."""
 
-import ipaddress
 import logging
 import signal
 import socket
@@ -9,16 +8,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import uvicorn
 from sqlalchemy.exc import SQLAlchemyError
 
 from muster import config
-from muster.addresses import is_loopback
 from muster.server.core import app
 from muster.server.core.accounts import links, projects, users
 from muster.server.core.api.users import password_link
@@ -34,18 +31,15 @@ from muster.server.core.web.listening import (
     MAX_CONNECTIONS,
     address_of,
     bound,
-    check_certificate,
     named,
     raise_file_limit,
     uvicorn_settings,
 )
 from muster.server.core.web.metrics import Metrics
 from muster.server.results.context import ResultsContext, opened
-from muster.server.results.uploads import Limits
-from muster.server.runs import code_quota, rows
+from muster.server.runs import rows
 from muster.server.runs.code import CodeStore
 from muster.server.runs.code_quota import CodeQuota
-from muster.server.runs.endpoints.origins import check_domain
 from muster.server.runs.endpoints.proxy import Endpoints
 from muster.server.runs.endpoints.upgrades import protocol
 from muster.server.runs.environment import Environments, StoreAddress
@@ -62,6 +56,7 @@ from muster.server.runs.retention.keeper import Keeper
 from muster.server.runs.rows import Changes
 from muster.server.runs.webhooks.addresses import allowed
 from muster.server.runs.webhooks.sending import Sender
+from muster.server.settings.options import Settings
 from muster.server.store.serve import BACKLOG
 from muster.server.store.serve import serve as serve_store
 from muster.server.store.store import Store
@@ -69,54 +64,6 @@ from muster.tester.errors import Misused
 
 MOST_MESSAGE = 1 << 20  # bytes of a message of a WebSocket
 SWITCH = 0.0005  # seconds after which a thread that computes lets the one go on that answers connections
-
-
-@dataclass(frozen=True)
-class Settings:
-    data: Path
-    database: str | None = None
-    host: str = "127.0.0.1"
-    port: int = 9530
-    store_port: int | None = None  # the one after `port` unless told
-    cert: Path | None = None
-    key: Path | None = None
-    external_url: str | None = None
-    store_url: str | None = None  # where people and other machines reach the store
-    trusted_proxies: tuple[str, ...] = ()
-    signers: Path | None = None  # whose bundles alone are accepted
-    limits: Limits = field(default_factory=Limits)  # on bundles
-    code_quota: int = code_quota.MOST  # bytes of the code of each user
-    endpoints_domain: str | None = None  # below which endpoints of runs have names
-
-    @property
-    def encrypted(self) -> bool:
-        """True if browsers reach it over TLS, as far as this server knows."""
-        return self.cert is not None or (self.external_url or "").startswith("https://")
-
-    @property
-    def unencrypted(self) -> bool:
-        """True if passwords and tokens travel over a network without TLS, as far as this server knows."""
-        return not self.encrypted and not is_loopback(self.host)
-
-    def check(self) -> None:
-        """Raises Misused for settings that cannot be meant."""
-        check_certificate(self.cert, self.key)
-        for option, url in (("--external-url", self.external_url), ("--store-url", self.store_url)):
-            if url is not None and not _is_origin(url):
-                raise Misused(f"{option} is not an address; write one such as https://muster.example, without a path")
-        check_domain(self.endpoints_domain, self.external_url, self.encrypted)
-        for proxy in self.trusted_proxies:
-            try:
-                ipaddress.ip_network(proxy, strict=False)
-            except ValueError:
-                raise Misused(f"`{proxy}` is not an address; write that of the proxy, such as 10.0.0.5") from None
-
-
-def _is_origin(url: str) -> bool:
-    """True for an address of http or https without a user, a path or a query."""
-    parts = urlsplit(url)
-    plain = not parts.username and not parts.query and parts.path in ("", "/")
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and plain
 
 
 @dataclass(frozen=True)
@@ -282,7 +229,7 @@ def _configuration(
 ) -> uvicorn.Config:
     endpoints = Endpoints.of(platform, settings.endpoints_domain)
     return uvicorn.Config(
-        app.make(context, platform, results, settings.trusted_proxies, keeper, endpoints),
+        app.make(context, platform, results, settings, keeper, endpoints),
         log_config=None,
         access_log=False,  # RequestLog writes it, without queries
         ws_max_size=MOST_MESSAGE,

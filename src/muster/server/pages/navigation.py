@@ -33,7 +33,7 @@ OF_RESULTS = (
     Section("plans", "/plans"),
     Section("refused", "/refused"),
 )
-OF_ADMINISTRATION = (Section("users", "/admin/users"), Section("audit", "/admin/audit"))
+OF_ADMINISTRATION = (Section("users", "/admin/users"), Section("audit", "/admin/audit"), Section("settings", "/admin/settings"))
 
 
 def parts(request: Request, section: str) -> tuple[Section, ...]:

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from muster.bench.report import figures
 from muster.bench.report.formats import as_html
 from muster.bench.report.phrase import Phrase, both, same
+from muster.records.text import units
 from muster.server.core.access import Caller
 from muster.server.pages import assets, navigation
 from muster.server.pages.texts import TEXTS, said, say
@@ -32,6 +33,7 @@ def templates() -> Environment:
         "percent": figures.percent,
         "size": figures.size,
         "moment": figures.moment,
+        "length_of_time": units.duration,
         "when": when,
         "state": state,
         "as_json": lambda data: json.dumps(data, ensure_ascii=False, indent=2),

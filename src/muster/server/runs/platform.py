@@ -23,6 +23,7 @@ from muster.server.runs.pools.pool import Pool, Pools
 from muster.server.runs.queue.scheduler import Scheduler
 from muster.server.runs.reading.logs import FollowedRuns
 from muster.server.runs.rows import Changes, Row
+from muster.server.runs.series.logged import LogNumbers
 from muster.server.runs.webhooks.addresses import Allowed
 from muster.tester.errors import Denied
 
@@ -45,6 +46,7 @@ class Platform:
     scheduler: Scheduler
     followed: FollowedRuns = field(default_factory=FollowedRuns)
     sessions: Sessions = field(default_factory=Sessions)
+    log_numbers: LogNumbers = field(default_factory=LogNumbers)
     woken: threading.Event = field(default_factory=threading.Event)
     webhooks: Allowed = field(default_factory=Allowed)  # which addresses they may reach
     modelarts: ModelArts = field(default_factory=ModelArts)  # engines and flavors of its API

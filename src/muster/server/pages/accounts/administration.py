@@ -1,4 +1,4 @@
-"""Pages of administrators: users, and the audit log."""
+"""Pages of administrators: users, the audit log, and what the server runs with."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -12,6 +12,9 @@ from muster.server.core.api.models import Cursor, Filter
 from muster.server.core.authentication import Asking, Context
 from muster.server.pages import templating
 from muster.server.pages.texts import say
+from muster.server.runs.api.models import Shared
+from muster.server.settings import api as settings_api
+from muster.server.settings.api import Options
 
 router = APIRouter(include_in_schema=False)
 PAGE = 100
@@ -48,3 +51,9 @@ def audit(
         "target": target or "",
     }
     return templating.page(request, "admin/audit.html", say("audit.title"), caller, values, "administration")
+
+
+@router.get("/admin/settings")
+def settings(request: Request, context: Context, caller: Asking, platform: Shared, options: Options) -> Response:
+    values = {"found": settings_api.get_settings(context, caller, platform, options)}
+    return templating.page(request, "admin/settings.html", say("server.title"), caller, values, "administration")

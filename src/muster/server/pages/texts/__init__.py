@@ -7,9 +7,9 @@ or programs said is shown as it is.
 from markupsafe import Markup, escape
 
 from muster.bench.report.phrase import Phrase
-from muster.server.pages.texts import accounts, cluster, endpoints, home, job, jobs, projects, results, shell, submit
+from muster.server.pages.texts import accounts, cluster, endpoints, home, job, jobs, projects, results, settings, shell, submit
 
-MODULES = (shell, home, jobs, job, endpoints, submit, cluster, projects, accounts, results)
+MODULES = (shell, home, jobs, job, endpoints, submit, cluster, projects, accounts, settings, results)
 TEXTS: dict[str, tuple[str, str]] = {key: texts for module in MODULES for key, texts in module.TEXTS.items()}
 
 

@@ -175,10 +175,12 @@ TEXTS: dict[str, tuple[str, str]] = {
     "metrics.recorded": ("Reported by the ranks", "rank 报告的指标"),
     "metrics.sampled": ("Measured on the machines", "机器采样指标"),
     "metrics.loading": ("Reading …", "读取中…"),
+    "metrics.reading": ("Reading long logs …", "正在读取较长的日志…"),
     "metrics.none": ("Nothing is recorded yet", "还没有记录"),
     "metrics.none.how": (
-        "A script reports numbers with `muster.record`; machines are measured every second from the first on.",
-        "脚本可通过 `muster.record` 报告数值；机器从运行一秒后开始每秒采样一次。",
+        "A script reports numbers with `muster.record`, or prints them where a pattern of `metrics` finds them; "
+        "machines are measured every second from the first on.",
+        "脚本可通过 `muster.record` 报告数值，也可打印数值并由 `metrics` 的模式匹配；机器从运行一秒后开始每秒采样一次。",
     ),
     "metrics.hint": ("Drag to zoom, double click for the whole range.", "拖动放大，双击恢复完整范围。"),
     "metrics.slow": ("Stragglers: ranks {ranks}", "落后的 rank：{ranks}"),

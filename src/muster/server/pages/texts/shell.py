@@ -23,6 +23,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "shell.account": ("Your account", "我的账号"),
     "shell.users": ("Users", "用户"),
     "shell.audit": ("Audit log", "审计日志"),
+    "shell.settings": ("Settings", "设置"),
     "shell.parts": ("Pages of this section", "本栏目页面"),
     "shell.to_start": ("To the start page", "返回首页"),
     "shell.shortcuts": ("Keyboard shortcuts", "键盘快捷键"),

@@ -27,7 +27,10 @@ def get_series(
     attempt: Annotated[int | None, Query(ge=1, lt=1 << 31, description="The last without it.")] = None,
     if_none_match: IfNoneMatch = None,
 ) -> Charts:
-    """What ranks recorded and what was sampled of the machines over time, thinned for charts."""
+    """What ranks recorded or wrote into their logs and what was sampled of the machines over time, thinned for charts.
+
+    Long logs are read a part at a time: while `reading` is true, ask again.
+    """
     run = platform.run_dir(row)
     numbers = run.attempt_numbers() if row.stage in (rows.RUNNING, rows.ENDED) else []
     chosen = attempt if attempt in numbers else numbers[-1] if numbers else 0
@@ -35,7 +38,10 @@ def get_series(
         return tagged(response, Charts(0, [], by, None, [], []), if_none_match)
     folder, start = run.attempt(chosen), _start(run, chosen)
     job = Job.from_json(row.job)
-    found = Charts(chosen, numbers, by, start, recorded.charts(folder, job, by, over, start), sampled.charts(folder, by, start))
+    ended = row.stage == rows.ENDED or chosen != numbers[-1]
+    logged = platform.log_numbers.of(folder, job, start, ended)
+    made = recorded.charts(folder, job, by, over, start, logged)
+    found = Charts(chosen, numbers, by, start, made, sampled.charts(folder, by, start), logged.reading)
     return tagged(response, found, if_none_match)
 
 

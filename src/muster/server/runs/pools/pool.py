@@ -172,6 +172,11 @@ class Pools:
         return self._pools.get(name) or Pool(name, Settings(trusted=True), self._bare, self._homes / name)
 
     @property
+    def settings(self) -> config.Config:
+        """The settings of the server, without secrets of profiles."""
+        return self._bare
+
+    @property
     def all(self) -> Mapping[str, Pool]:
         return self._pools
 

@@ -35,3 +35,4 @@ class Charts:
     start: float | None
     recorded: list[Chart]
     sampled: list[Chart]
+    reading: bool = False  # logs have more numbers than were read so far: ask again

@@ -100,3 +100,10 @@ def tail_mean(points: Sequence[Point]) -> float | None:
     ordered = sorted(points)
     later = ordered[bisect_right(ordered, (ordered[-1][0] / 2 + ordered[0][0] / 2, -math.inf)) :] or ordered
     return sum(value for _, value in later) / len(later)
+
+
+def some(members: list[int], most: int) -> list[int]:
+    """At most so many, evenly distributed, the first and the last among them."""
+    if len(members) <= most:
+        return members
+    return [members[index * (len(members) - 1) // (most - 1)] for index in range(most)]

@@ -6,6 +6,7 @@ import { drawAll } from './plot.js';
 
 const place = $('[data-curves]');
 const other = $('[data-compare]').dataset.compare;
+const SOON = 1000; // milliseconds between two looks while long logs are read
 const plots = new Map();
 let charts = [];
 
@@ -20,12 +21,14 @@ const merged = (first, second) => {
 };
 
 if (place && other) {
-  trying(async () => {
+  const show = () => trying(async () => {
     const [mine, theirs] = await Promise.all([id, other].map((one) => get(`${path(one)}/series?by=mean`)));
     charts = [...merged(mine.recorded, theirs.recorded), ...merged(mine.sampled, theirs.sampled)];
     $('[data-status]').replaceChildren();
     drawAll(place, plots, charts);
+    if (mine.reading || theirs.reading) setTimeout(show, SOON);
   });
+  show();
   for (const name of ['language', 'theme']) document.addEventListener(name, () => requestAnimationFrame(() => drawAll(place, plots, charts)));
   addEventListener('resize', () => { for (const plot of plots.values()) plot.resize(); });
 }

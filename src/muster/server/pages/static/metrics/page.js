@@ -5,6 +5,7 @@ import { id, job } from '../job.js';
 import { drawAll } from './plot.js';
 
 const EVERY = 4000; // milliseconds between two looks at a run that goes on: what ranks record raises no event
+const SOON = 1000; // between two looks while long logs are read
 const query = new URLSearchParams(location.search);
 const plots = { recorded: new Map(), sampled: new Map() };
 const [status, none, attempts, select] = ['[data-status]', '[data-none]', '[data-attempts]', '[data-attempt]'].map((one) => $(one));
@@ -13,6 +14,7 @@ let over = query.get('over') === 'time' ? 'time' : 'step';
 let hasSteps = over === 'time'; // what ranks reported has steps, so that there is a choice
 let tag = '';
 let last = null;
+let soon = 0;
 
 const draw = () => {
   if (!last) return;
@@ -39,6 +41,11 @@ const refresh = () => trying(async () => {
     draw();
   }
   status.replaceChildren();
+  if (last?.reading) {
+    status.replaceChildren(phrase('metrics.reading'));
+    clearTimeout(soon);
+    soon = setTimeout(refresh, SOON);
+  }
 });
 const show = () => {
   for (const button of $$('[data-by]')) button.setAttribute('aria-pressed', String(button.dataset.by === by));

@@ -1,0 +1,1 @@
+"""What the server runs with: the options of `muster serve`, and its settings as administrators see them."""
