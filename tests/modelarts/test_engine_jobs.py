@@ -166,7 +166,7 @@ def test_a_job_whose_supervisor_was_killed_is_taken_over(
         os.kill(int(handle.split(":")[0]), signal.SIGKILL)
         until(lambda: json.loads(muster("show", run, "--json").stdout)["state"] == "pending")
         assert "reconcile" in json.loads(muster("show", run, "--json").stdout)["reason"]
-        assert own_jobs(client, run)[0]["status"]["phase"] == "Running"
+        until(lambda: own_jobs(client, run)[0]["status"]["phase"] == "Running")
         assert muster("reconcile", run).returncode == 0
         program.sendall(b".")
     assert muster("wait", run).returncode == 0, muster("show", run).stdout

@@ -33,9 +33,9 @@ def test_what_has_not_changed_is_not_sent_again(client: RunClient) -> None:
 
 
 def test_the_priority_of_a_run_that_somebody_has_changed_stays(client: RunClient) -> None:
-    run = client.submit("command: echo never\npriority: 110")
+    before = client.submit("command: sleep 1000\ngrace: 0s")
+    run = client.submit(f"command: echo never\npriority: 110\nafter: {before}")
     path = f"/api/v1/runs/{run}"
-    assert client.http.post(f"{path}/pause").status_code == 200
     tag = client.http.get(path).headers["etag"]
     first = client.http.patch(path, json={"priority": 120}, headers={"If-Match": tag})
     assert (first.status_code, first.json()["priority"]) == (200, 120)
@@ -45,4 +45,5 @@ def test_the_priority_of_a_run_that_somebody_has_changed_stays(client: RunClient
     assert (again.status_code, again.json()["priority"]) == (200, 140)
     assert client.http.patch(path, json={"priority": 150}, headers={"If-Match": "*"}).status_code == 200
     assert client.http.patch(path, json={"priority": 160}).status_code == 200
-    assert client.http.post(f"{path}/stop", json={"now": True}).status_code == 200
+    for one in (run, before):
+        assert client.http.post(f"/api/v1/runs/{one}/stop", json={"now": True}).status_code == 200

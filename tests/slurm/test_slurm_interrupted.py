@@ -111,8 +111,9 @@ def test_a_run_whose_head_node_died_for_good_is_submitted_again_by_the_first_who
     assert "node1 is down" in ended["attempts"][0]["reason"]
     assert ended["attempts"][0]["ended"] < over
     assert run.run.submission_numbers() == [2]
-    completed = [job for job in run.jobs if site.job(job)["JobState"] == "COMPLETED"]
-    assert (read_json(run.run.submission(2)) or {})["handle"] in map(str, completed)
+    again = str((read_json(run.run.submission(2)) or {})["handle"])
+    assert again in map(str, run.jobs)
+    site.until(lambda: site.job(int(again))["JobState"] == "COMPLETED", "the second job did not end well")
 
 
 def test_a_stop_of_an_interrupted_run_is_kept(slurm_site: MakeSite, start: Start, muster: Muster) -> None:
