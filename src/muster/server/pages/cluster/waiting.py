@@ -1,7 +1,6 @@
 """The queue as a page shows it: why runs wait in both languages, and what the viewer may do with each."""
 
 from dataclasses import dataclass
-from itertools import islice
 
 from muster.bench.report.phrase import Phrase
 from muster.server.core.access import Caller, Owned, may
@@ -31,7 +30,7 @@ class Entry:
 
 def entries(context: Context, platform: Platform, caller: Caller, offset: int) -> tuple[list[Entry], bool]:
     """A page of the queue, and whether there is more of it."""
-    found = list(islice(queue_view.waiting(platform, caller.principal, None), offset, offset + PAGE + 1))
+    found = queue_view.waiting(platform, caller.principal, None, offset, PAGE + 1)
     with context.database.read() as connection:
         known = {row.id: row for row in rows.many(connection, [one.id for one in found])}
     shown = []

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from sqlalchemy import select
 
@@ -11,6 +11,7 @@ from muster.server.core.database import Database
 from muster.server.core.tables import projects
 from muster.server.runs.queue import quotas
 from muster.server.runs.queue.book import Book, held_by
+from muster.server.runs.queue.line import Line
 from muster.server.runs.rows import Changes
 from muster.server.runs.scheduling.decide import decide
 from muster.server.runs.scheduling.explain import explain, preview
@@ -29,6 +30,7 @@ class Scheduler:
         self._pools = pools
         self._lock = threading.Lock()
         self._last: tuple[State, Decision] | None = None
+        self._lines: dict[object, Line] = {}  # of the last pass, as far as they were asked for
         self._inputs: tuple[object, ...] = ()
         self._again = 0.0  # when a pass is made although nothing has changed: time passes for reservations and shares
 
@@ -49,7 +51,7 @@ class Scheduler:
         decision = decide(state)
         self._inputs, self._again = inputs, begun + SHARE * (time.monotonic() - begun)
         with self._lock:
-            self._last = (state, decision)
+            self._last, self._lines = (state, decision), {}
         self.project_ids = {row.name: row.id for row in known}
         return decision
 
@@ -83,11 +85,25 @@ class Scheduler:
             found = self._last
         return found[1].order.get(pool, ()) if found else ()
 
-    def aside(self) -> tuple[Waiting, ...]:
-        """The runs that wait and take no part, in any order, as of the last pass."""
+    def lines(self, pool: str | None) -> Iterator[Line]:
+        """The runs that wait in a pool or all of them, as of the last pass: pool by pool in their order, then what takes no part."""
         with self._lock:
-            found = self._last
-        return tuple(found[1].ledger.aside.values()) if found else ()
+            found, lines = self._last, self._lines
+        if found is None:
+            return
+        state, decision = found
+        names = [one.name for one in state.pools if pool in (None, one.name)]
+        for name in names:
+            if name not in lines:
+                lines[name] = Line(decision.order.get(name, ()))
+            yield lines[name]
+        if not names:
+            return
+        aside = ("aside", pool)
+        if aside not in lines:
+            taken = [one for one in decision.ledger.aside.values() if pool in (None, one.pool)]
+            lines[aside] = Line(sorted(taken, key=lambda one: one.number))
+        yield lines[aside]
 
     def waiting(self) -> Counter[str] | None:
         """How many runs wait in each pool, as of the last pass; None before the first."""

@@ -1,7 +1,7 @@
 """The queue as a user may see it: the own runs and those of the user's projects, each with its place and why it waits."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from muster.server.core.access import Principal
 from muster.server.runs.platform import Platform
@@ -57,29 +57,14 @@ def rounded(seconds: float) -> float:
     return 60.0 * max(1, round(seconds / 60))
 
 
-def waiting(platform: Platform, principal: Principal, pool: str | None) -> Iterator[Waiting]:
-    """The waiting runs that a user may see, pool by pool in their order; those that take no part come last."""
-    state = platform.scheduler.state
-    if state is None:
-        return
-    seen: dict[tuple[str, str], bool] = {}  # thousands of runs are those of a few users
-
-    def visible(one: Waiting) -> bool:
-        owner = (one.user, one.project)
-        if owner not in seen:
-            seen[owner] = sees(platform, principal, *owner)
-        return seen[owner]
-
-    names = [one.name for one in state.pools if pool in (None, one.name)]
-    for name in names:
-        order = platform.scheduler.order(name)
-        if principal.role == "administrator":
-            yield from order
-        else:
-            yield from filter(visible, order)
-    for one in sorted(platform.scheduler.aside(), key=lambda one: one.number):
-        if one.pool in names and visible(one):
-            yield one
+def waiting(platform: Platform, principal: Principal, pool: str | None, offset: int, count: int) -> list[Waiting]:
+    """Some of the waiting runs that a user may see, pool by pool in their order; those that take no part come last."""
+    found: list[Waiting] = []
+    for line in platform.scheduler.lines(pool):
+        seen = line.visible(partial(sees, platform, principal))
+        found += seen[offset : offset + count - len(found)]
+        offset = max(0, offset - len(seen))
+    return found
 
 
 def entry(platform: Platform, principal: Principal, one: Waiting, language: str) -> QueueEntry:

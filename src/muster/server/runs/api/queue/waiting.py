@@ -1,7 +1,6 @@
 """Routes of the queue: what waits and why; pause, resume, priorities, and the order that administrators give."""
 
 from dataclasses import dataclass
-from itertools import islice
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
@@ -48,7 +47,7 @@ def list_queue(
     platform: Shared, caller: Asking, pool: Filter = None, offset: Offset = 0, limit: Limit = 100, language: Language = "en"
 ) -> QueuePage:
     """Waiting runs that the caller may see, in the order in which they start, and why they wait."""
-    found = list(islice(queue_view.waiting(platform, caller.principal, pool), offset, offset + limit + 1))
+    found = queue_view.waiting(platform, caller.principal, pool, offset, limit + 1)
     items = [queue_view.entry(platform, caller.principal, one, language) for one in found[:limit]]
     return QueuePage(items, offset + limit if len(found) > limit else None)
 
