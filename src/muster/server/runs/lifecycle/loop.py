@@ -115,8 +115,8 @@ class Loop:
     def _freeze(self) -> None:
         """Takes a long queue, each time it has doubled, out of Python's search for cycles.
 
-        With 100,000 runs a search takes 150 ms, in which no request is answered. Runs that leave the queue are freed all the same:
-        they are in no cycles.
+        With 100,000 runs a search takes 150 ms, in which no request is answered. Runs that leave the queue are freed all the
+        same: they are in no cycles.
         """
         waiting = len(self._platform.scheduler.book.waiting)
         if waiting >= 2 * self._frozen:

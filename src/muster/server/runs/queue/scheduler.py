@@ -86,7 +86,7 @@ class Scheduler:
         return found[1].order.get(pool, ()) if found else ()
 
     def lines(self, pool: str | None) -> Iterator[Line]:
-        """The runs that wait in a pool or all of them, as of the last pass: pool by pool in their order, then what takes no part."""
+        """The runs that wait in a pool or in all, as of the last pass: pool by pool in their order, then what takes no part."""
         with self._lock:
             found, lines = self._last, self._lines
         if found is None:
