@@ -125,7 +125,8 @@ def _prepare(found: Served, said: dict[str, Any]) -> None:
         if said["first_administrator"]:
             sent = {"token": said["first_administrator"].split("token=")[1], "name": "admin", "password": PASSWORD}
             http.post("/set-password", json=sent).raise_for_status()
-        http.post("/login", json={"name": "admin", "password": PASSWORD}).raise_for_status()
+        login = http.post("/login", json={"name": "admin", "password": PASSWORD}).raise_for_status()
+        http.headers["X-CSRF-Token"] = login.json()["csrf"]
         found.token = http.post("/tokens", json={"name": "bench", "scope": "write"}).json()["secret"]
     with found.client() as client:
         made = client.post("/projects", json={"name": "bench"})

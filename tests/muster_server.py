@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import shutil
 import signal
 import ssl
@@ -78,6 +79,7 @@ class MusterServer(ServedProgram):
             http.headers["Origin"] = self.url
             answer = http.post("/api/v1/login", json={"name": name, "password": password})
             assert answer.status_code == 200, answer.text
+            http.headers["X-CSRF-Token"] = answer.json()["csrf"]
             yield http
 
     def make_user(self, administrator: str, name: str, role: str = "member") -> str:
@@ -86,6 +88,12 @@ class MusterServer(ServedProgram):
             made = http.post("/api/v1/users", json={"name": name, "role": role, "password": PASSWORD})
             assert made.status_code == 201, made.text
             return str(made.json()["user"]["id"])
+
+
+def csrf_of(page: str) -> str:
+    """The token that a page sends with each change."""
+    [found] = re.findall(r'<meta name="csrf-token" content="([0-9a-f]{64})">', page)
+    return str(found)
 
 
 def server_folder() -> Path:

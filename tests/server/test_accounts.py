@@ -21,7 +21,7 @@ from muster.server.core.tables import access_keys, buckets, links, tokens
 from muster.server.core.tables import login_failures as failures
 from muster.server.core.tables import sessions as session_rows
 from muster.server.core.vault import open_vault
-from muster_server import NUMBERS, PASSWORD, Administered, MusterServer
+from muster_server import NUMBERS, PASSWORD, Administered, MusterServer, csrf_of
 
 
 @pytest.fixture
@@ -85,6 +85,20 @@ def test_a_session_of_another_site_can_change_nothing(server: MusterServer, ann:
         assert http.post("/api/v1/tokens", json={"name": "x"}, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
         assert http.post("/api/v1/tokens", json={"name": "x"}, headers={"Sec-Fetch-Site": "same-origin"}).status_code == 201
     assert _login(server, ann, PASSWORD, Origin="https://evil.example").status_code == 403
+
+
+def test_what_a_session_changes_comes_with_its_own_token(server: MusterServer, ann: str) -> None:
+    with server.session(ann) as http, server.session(ann) as other:
+        tokens = [client.get("/api/v1/me").json()["csrf"] for client in (http, other)]
+        assert tokens == [client.headers.pop("X-CSRF-Token") for client in (http, other)]
+        assert csrf_of(http.get("/account").text) == tokens[0] != tokens[1]
+        for wrong in (None, "", tokens[1], tokens[0][:-1], tokens[0].upper(), "\xff"):
+            headers = {} if wrong is None else {"X-CSRF-Token": wrong.encode("latin-1")}
+            answer = http.post("/api/v1/tokens", json={"name": "x"}, headers=headers)
+            assert (answer.status_code, "reload the page" in answer.json()["reason"]) == (403, True)
+        assert http.post("/api/v1/tokens", json={"name": "x"}, headers={"X-CSRF-Token": tokens[0]}).status_code == 201
+    with server.http(server.token(ann)) as program:
+        assert program.get("/api/v1/me").json()["csrf"] is None
 
 
 @pytest.mark.parametrize("column", ["expires", "seen"])
@@ -368,7 +382,12 @@ def test_projects_have_members_with_roles(server: MusterServer, admin: httpx.Cli
 def test_logging_in_and_out_by_page_is_in_the_audit_log(server: MusterServer, admin: httpx.Client, ann: str) -> None:
     with server.http(headers={"Origin": server.url}) as page:
         assert page.post("/login", data={"name": ann, "password": PASSWORD}).status_code == 303
-        assert page.post("/logout").status_code == page.post("/logout").status_code == 303  # the second ends nothing
+        token = csrf_of(page.get("/").text)
+        for wrong in ({}, {"csrf": ""}, {"csrf": token.upper()}, {"csrf": "0" * 64}):
+            assert page.post("/logout", data=wrong).status_code == 403
+        assert page.get("/").status_code == 200
+        assert page.post("/logout", data={"csrf": token}).status_code == 303
+        assert page.post("/logout").status_code == 303  # it ends nothing
     found = admin.get("/api/v1/audit", params={"who": ann}).json()["items"]
     assert [(entry["what"], entry["address"]) for entry in found] == [
         (f"session.{what}", "127.0.0.1") for what in ("end", "begin")

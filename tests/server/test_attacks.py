@@ -384,6 +384,19 @@ def test_what_may_not_be_seen_sounds_like_what_does_not_exist(scene: Scene) -> N
         assert (missing.status_code, missing.json()) == (404, hidden.json()), route
 
 
+def test_a_session_without_its_token_changes_nothing_anywhere(scene: Scene) -> None:
+    with scene.server.session("admin") as http:
+        del http.headers["X-CSRF-Token"]
+        for route in ANSWERS:
+            method, template = route.split(" ")
+            if method == "GET":
+                continue
+            answer = http.request(method, template.format(**NOWHERE), json=BODIES.get(route, {"name": "x"}))
+            of_tester = not template.startswith("/api/v1/")  # which takes no session for a change at all
+            assert answer.status_code == (401 if of_tester else 403), route
+            assert of_tester or "X-CSRF-Token" in answer.json()["reason"], route
+
+
 @pytest.mark.long
 @pytest.mark.timeout(900)  # each asks all routes, about things that are made for the question
 def test_a_session_of_a_user_who_was_disabled_meanwhile_is_refused_everywhere(scene: Scene) -> None:

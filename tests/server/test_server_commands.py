@@ -245,7 +245,8 @@ def test_over_tls_a_login_names_the_authority_of_the_certificate(
         assert http.post("/api/v1/set-password", json=sent).status_code == 200
         answer = http.post("/api/v1/login", json={"name": "admin", "password": PASSWORD})
         assert answer.headers["set-cookie"].startswith("__Host-muster=") and "Secure" in answer.headers["set-cookie"]
-        token = http.post("/api/v1/tokens", json={"name": "x", "scope": "write"}).json()["secret"]
+        sent = {"name": "x", "scope": "write"}
+        token = http.post("/api/v1/tokens", json=sent, headers={"X-CSRF-Token": answer.json()["csrf"]}).json()["secret"]
     untrusted = muster("login", server.url, "--token-stdin")
     assert (untrusted.returncode, "is not trusted" in untrusted.stderr) == (3, True)
     login(server, token, "--ca", str(cert))

@@ -16,6 +16,7 @@ from authority import certify
 from conftest import Muster
 from muster.tester.client import Client
 from muster.tester.errors import Misused, Unreachable
+from muster_server import csrf_of
 from tester_server import Serve, Served
 
 
@@ -80,7 +81,8 @@ def test_a_session_reads_and_does_not_write(tester: Served, tmp_path: Path) -> N
         assert token not in cookie
         assert browser.get("/api/results").status_code == 200
         assert browser.post("/api/uploads", json=announced(bundle(tmp_path))).status_code == 401
-        assert browser.post("/logout").status_code == 303
+        assert browser.post("/logout").status_code == 403
+        assert browser.post("/logout", data={"csrf": csrf_of(browser.get("/").text)}).status_code == 303
         browser.cookies.set("muster", cookie.split("=")[1].split(";")[0])
         assert browser.get("/").status_code == 303
 

@@ -68,7 +68,7 @@ def _made_token(client: ServerClient, name: str | None) -> tuple[str, str]:
         raise Misused("a password is asked for on a terminal; give a token with --token-stdin instead")
     user = name or click.prompt("Name", err=True)
     password = click.prompt("Password", hide_input=True, err=True)
-    client.post("login", name=user, password=password)
+    client.begin_session(user, password)
     made = client.post("tokens", name=f"muster login on {socket.gethostname()}"[:64], scope="write", days=DAYS)
     client.post("logout")
     return made["secret"], made["token"]["id"]

@@ -1,5 +1,6 @@
 """Authentication of a request: a bearer token of a program, or the session cookie of a browser on this server's own pages."""
 
+import hmac
 from collections.abc import Callable
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -18,6 +19,10 @@ from muster.tester.errors import Denied
 NO_LOGIN = "this needs a login; run `muster login`, or send a token as `Authorization: Bearer mst_...`"
 BAD_TOKEN = "this token is not known, was revoked or has expired; make another, or run `muster login` again"
 OTHER_SITE = "this request came from a page of another site; open this server's own page, or use a token"
+OTHER_SESSION = (
+    "this change came without the `X-CSRF-Token` of the session; reload the page, which may be of an earlier login, or use a token"
+)
+CSRF_HEADER = "x-csrf-token"
 SAFE = ("GET", "HEAD", "OPTIONS")
 
 bearer = HTTPBearer(auto_error=False, description="A personal token, made by `muster login` or `muster tokens add`.")
@@ -46,6 +51,17 @@ def check_own_site(request: Request, context: ServerContext) -> None:
         raise Denied(403, OTHER_SITE)
 
 
+def csrf_token(request: Request, context: ServerContext) -> str:
+    """Returns what changes with the session of this request must come with."""
+    return sessions.csrf_token(request.cookies.get(context.cookie, ""))
+
+
+def check_csrf_token(request: Request, context: ServerContext, given: str) -> None:
+    """Raises Denied for a change that does not come from a page of the session with which it is asked for."""
+    if not hmac.compare_digest(csrf_token(request, context).encode(), given.encode("utf-8", "replace")):
+        raise Denied(403, OTHER_SESSION)
+
+
 def caller(request: Request, context: Context, given: Bearer) -> Caller:
     """Returns who sends a request; raises Denied where nobody is known."""
     note: Callable[[Connection], None] | None
@@ -53,6 +69,7 @@ def caller(request: Request, context: Context, given: Bearer) -> Caller:
         found, note = by_token(connection, given) if given is not None else _by_session(connection, request, context)
     if found.session is not None and request.method not in SAFE:
         check_own_site(request, context)
+        check_csrf_token(request, context, request.headers.get(CSRF_HEADER, ""))
     if note is not None and context.ownership.answers:
         with context.database.begin() as connection:
             note(connection)

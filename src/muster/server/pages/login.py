@@ -11,7 +11,7 @@ from muster.server.core.access import Caller
 from muster.server.core.accounts import sessions, tokens
 from muster.server.core.accounts.random_secrets import hashed
 from muster.server.core.api.login import begin_session, delete_cookie, set_cookie
-from muster.server.core.authentication import Context, address_of, check_own_site, principal
+from muster.server.core.authentication import Context, address_of, check_csrf_token, check_own_site, principal
 from muster.server.pages import templating
 from muster.server.pages.forms import body, fields
 from muster.server.results.web.access import BAD_TOKEN, Section
@@ -67,10 +67,11 @@ def _session_of_token(request: Request, context: Context, token: str) -> str:
 
 
 @router.post("/logout", dependencies=[Depends(own_form)])
-def log_out(request: Request, context: Context) -> Response:
+def log_out(request: Request, context: Context, body: Annotated[bytes, Depends(body)]) -> Response:
     secret = request.cookies.get(context.cookie, "")
     with context.database.begin() as connection:
         if (found := sessions.find(connection, secret)) is not None:
+            check_csrf_token(request, context, fields(body).get("csrf", ""))
             who = principal(connection, found[0], found[1], None, found[2])
             audit.record(connection, Caller(who.name, address_of(request), who), "session.end", who.name)
         sessions.end(connection, hashed(secret))

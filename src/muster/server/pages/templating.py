@@ -17,6 +17,7 @@ from muster.bench.report.formats import as_html
 from muster.bench.report.phrase import Phrase, both, same
 from muster.records.text import units
 from muster.server.core.access import Caller
+from muster.server.core.authentication import csrf_token
 from muster.server.pages import assets, navigation
 from muster.server.pages.texts import TEXTS, said, say
 
@@ -63,6 +64,7 @@ def page(
         "account": "/account" in getattr(request.app.state, "paths", ()),
         "modules": modules,
         "path": request.url.path,
+        "csrf": csrf_token(request, request.app.state.context) if caller and caller.principal.session else "",
         "theme": preferred_theme(request),
         "themes": THEMES,
     }

@@ -1,5 +1,7 @@
 """Sessions of browsers: they end when unused for a while, and in any case after some days."""
 
+import hashlib
+import hmac
 import time
 
 from sqlalchemy import Connection, delete, insert, select, update
@@ -30,6 +32,11 @@ def begin(connection: Connection, user_id: str, address: str, scope: str = "writ
     }
     connection.execute(insert(sessions).values(row))
     return secret
+
+
+def csrf_token(secret: str) -> str:
+    """Returns what pages of a session send with each change: no page of another site can know it, nor the cookie from it."""
+    return hmac.new(secret.encode("utf-8", "replace"), b"change from a page", hashlib.sha256).hexdigest()
 
 
 def find(connection: Connection, secret: str) -> tuple[str, str, str, bool] | None:

@@ -10,7 +10,7 @@ from muster.server.core import audit
 from muster.server.core.access import Caller, Principal, demand
 from muster.server.core.accounts import links, passwords, sessions, throttle, users
 from muster.server.core.api.models import PREFIX, AccountName, Body, Password, errors
-from muster.server.core.authentication import Asking, Context, address_of, check_own_site, principal
+from muster.server.core.authentication import Asking, Context, address_of, check_own_site, csrf_token, principal
 from muster.tester.errors import Denied
 
 router = APIRouter(prefix=PREFIX)
@@ -48,11 +48,12 @@ class Me:
     projects: dict[str, str]  # roles by project id
     expires: float | None
     store: str | None  # the address of the store; null behind a proxy, unless the server was told it
+    csrf: str | None  # the `X-CSRF-Token` that changes with this session need; null for a token, which needs none
 
 
-def _me(request: Request, context: Context, found: Principal) -> Me:
+def _me(request: Request, context: Context, found: Principal, csrf: str | None) -> Me:
     known = (found.user_id, found.name, found.role, found.scope, dict(found.projects), found.expires)
-    return Me(*known, context.store_at(request.headers.get("host", "")))
+    return Me(*known, context.store_at(request.headers.get("host", "")), csrf)
 
 
 @router.post("/login", responses=errors(401, 403, 429))
@@ -61,7 +62,7 @@ def log_in(request: Request, response: Response, context: Context, given: Creden
     check_own_site(request, context)  # else another site could log somebody in as somebody else
     secret, found = begin_session(request, context, given.name, given.password)
     set_cookie(response, context, secret)
-    return _me(request, context, found)
+    return _me(request, context, found, sessions.csrf_token(secret))
 
 
 def begin_session(request: Request, context: Context, name: str, password: str) -> tuple[str, Principal]:
@@ -114,7 +115,7 @@ def log_out(context: Context, caller: Asking, response: Response) -> None:
 @router.get("/me", responses=errors(401))
 def get_me(request: Request, context: Context, caller: Asking) -> Me:
     """Who is logged in."""
-    return _me(request, context, caller.principal)
+    return _me(request, context, caller.principal, csrf_token(request, context) if caller.principal.session else None)
 
 
 @router.post("/me/password", responses=errors(401, 403, 429), status_code=204)

@@ -68,8 +68,7 @@ const act = async (element, body) => {
   const { send: method, ask: heading, text, action, name, values, done, once, note, next, tag } = element.dataset;
   const given = values ? JSON.parse(values) : {};
   if (heading && !await ask({ heading, text, action, values: given, name: name ?? '', danger: !element.hasAttribute('data-mild') })) return;
-  const headers = { ...(body === undefined ? {} : { 'Content-Type': 'application/json' }), ...(tag ? { 'If-Match': tag } : {}) };
-  const answer = await send(method, pathOf(element), body, { headers });
+  const answer = await send(method, pathOf(element), body, { headers: tag ? { 'If-Match': tag } : {} });
   const shown = answer.status === 204 ? {} : await answer.json();
   element.closest('dialog')?.close();
   if (once) await showOnce(once, note, [['id', shown.key?.id], ['secret', shown.secret], ['link', shown.link?.link ?? shown.link]]);

@@ -1,14 +1,18 @@
-// Requests to the server's API with the session of the browser, which checks that they come from its own pages.
+// Requests to the server's API with the session of the browser; changes come with what only pages of this session know.
 import { $, h, phrase } from './dom.js';
 
 export class Refused extends Error {
   constructor(status, reason, details = {}) { super(reason); this.status = status; this.details = details; }
 }
 
+/** Headers of a request that changes something. */
+export const csrf = () => ({ 'X-CSRF-Token': $('meta[name=csrf-token]')?.content ?? '' });
+
 /** Sends a request; returns the answer. Throws Refused with the reason that the server gave. */
-export const send = async (method, path, body, options = {}) => {
-  const headers = body === undefined ? {} : { 'Content-Type': 'application/json' };
-  const answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), ...options });
+export const send = async (method, path, body, { headers = {}, ...options } = {}) => {
+  const own = { ...(method === 'GET' ? {} : csrf()), ...(body === undefined ? {} : { 'Content-Type': 'application/json' }) };
+  const content = body === undefined ? undefined : JSON.stringify(body);
+  const answer = await fetch(path, { method, headers: { ...own, ...headers }, body: content, ...options });
   if (answer.status === 401) location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);
   if (!answer.ok && answer.status !== 304) {
     let details = {};

@@ -1,4 +1,6 @@
 // A terminal beside a rank, in an element of a page. xterm.js is loaded when the first one is opened.
+import { csrf } from '../api.js';
+
 const SIZE_PAUSE = 100; // milliseconds of quiet after which a new size is sent
 const REFUSED = 4000; // with which the server closes what it does not allow
 
@@ -93,7 +95,7 @@ export const openEndpoint = async (run, name) => {
   const page = window.open('about:blank', '_blank'); // now: later a browser takes it for a pop-up
   if (page) page.opener = null;
   const path = `/api/v1/runs/${encodeURIComponent(run)}/endpoints/${encodeURIComponent(name)}/ticket`;
-  const answer = await fetch(path, { method: 'POST' });
+  const answer = await fetch(path, { method: 'POST', headers: csrf() });
   const found = await answer.json();
   if (!answer.ok) {
     page?.close();

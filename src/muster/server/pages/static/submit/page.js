@@ -53,7 +53,7 @@ const asking = async () => (code.busy ? { wait: 'submit.uploading' } : body(Obje
 const button = $('[data-send]');
 const key = () => [...crypto.getRandomValues(new Uint32Array(4))].map((one) => one.toString(16)).join('');
 const submission = ({ job, code: digest, secrets, file: name }) => {
-  const headers = { 'Content-Type': 'application/json', 'Idempotency-Key': key() };
+  const headers = { 'Idempotency-Key': key() };
   if (!setup.clone || !digest) return send('POST', '/api/v1/runs', { job, file: name, code: digest, secrets }, { headers });
   const place = { project: file.get('project') ?? resources.project?.name ?? null, pool: file.get('pool') ?? null };
   return send('POST', `${path(setup.clone.run)}/rerun`, { job, code: digest, secrets, ...place }, { headers });

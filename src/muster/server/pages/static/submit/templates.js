@@ -86,7 +86,6 @@ export class Templates {
     const path = `/api/v1/projects/${encodeURIComponent(project)}`;
     const answer = await send('GET', path);
     const { settings } = await answer.json();
-    const headers = { 'Content-Type': 'application/json', 'If-Match': answer.headers.get('ETag') };
-    await send('PATCH', path, { settings: { ...(settings ?? {}), template } }, { headers });
+    await send('PATCH', path, { settings: { ...(settings ?? {}), template } }, { headers: { 'If-Match': answer.headers.get('ETag') } });
   }
 }

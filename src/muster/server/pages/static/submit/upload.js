@@ -1,5 +1,5 @@
 // Sends code as the API wants it: files by their SHA-256, of which only those go that the server does not have.
-import { post, Refused } from '../api.js';
+import { csrf, post, Refused } from '../api.js';
 import { byName, foldersOf } from './folder.js';
 
 const BLOCK = 512;
@@ -36,6 +36,7 @@ const put = (path, body, signal, sent) => new Promise((resolve, reject) => {
   const stop = () => request.abort();
   signal.addEventListener('abort', stop);
   request.open('PUT', path);
+  Object.entries(csrf()).forEach(([name, value]) => request.setRequestHeader(name, value));
   request.responseType = 'json';
   request.upload.onprogress = (event) => sent(event.loaded);
   request.onload = () => (request.status < 300 ? resolve(request.response) : reject(new Refused(request.status, request.response?.reason ?? request.statusText)));
