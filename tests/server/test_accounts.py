@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import Any
 
 import httpx
@@ -15,7 +15,6 @@ from sqlalchemy import update
 from muster.server.core.access import Principal
 from muster.server.core.accounts import sessions, throttle
 from muster.server.core.database import Database
-from muster.server.core.layout import ServerLayout
 from muster.server.core.store_access import StoreAccess
 from muster.server.core.tables import access_keys, buckets, links, tokens
 from muster.server.core.tables import login_failures as failures
@@ -27,7 +26,7 @@ from muster_server import NUMBERS, PASSWORD, Administered, MusterServer, csrf_of
 @pytest.fixture
 def server(administered: Administered) -> Iterator[MusterServer]:
     yield administered.server
-    with database(administered.server) as opened, opened.begin() as connection:
+    with administered.server.database() as opened, opened.begin() as connection:
         connection.execute(failures.delete())  # all tests come from one address
 
 
@@ -35,14 +34,6 @@ def server(administered: Administered) -> Iterator[MusterServer]:
 def admin(administered: Administered) -> Iterator[httpx.Client]:
     with administered.server.http(administered.administrator) as http:
         yield http
-
-
-@contextmanager
-def database(server: MusterServer) -> Iterator[Database]:
-    """The database behind a server, for what only time does: sessions and tokens that have expired."""
-    url = server.words[1] if server.words else ServerLayout(server.data).database_url
-    with closing(Database(url)) as found:
-        yield found
 
 
 @pytest.fixture
@@ -105,7 +96,7 @@ def test_what_a_session_changes_comes_with_its_own_token(server: MusterServer, a
 def test_a_session_ends_when_it_is_unused_and_in_any_case_after_days(server: MusterServer, ann: str, column: str) -> None:
     with server.session(ann) as http:
         assert http.get("/api/v1/me").status_code == 200
-        with database(server) as opened, opened.begin() as connection:
+        with server.database() as opened, opened.begin() as connection:
             before = time.time() - (sessions.IDLE if column == "seen" else 0) - 1
             connection.execute(update(session_rows).values({column: before}))
         assert http.get("/api/v1/me").status_code == 401
@@ -117,7 +108,7 @@ def test_too_many_failures_delay_the_logins_of_a_user(server: MusterServer, ann:
     refused = _login(server, ann, PASSWORD)
     assert refused.status_code == 429
     assert 0 < int(refused.headers["retry-after"]) <= throttle.WINDOW
-    with database(server) as opened, opened.begin() as connection:
+    with server.database() as opened, opened.begin() as connection:
         connection.execute(update(failures).values(since=time.time() - throttle.WINDOW - 1))
     assert _login(server, ann, PASSWORD).status_code == 200
 
@@ -196,7 +187,7 @@ def test_a_user_without_a_password_sets_one_with_a_link(server: MusterServer, ad
 
 def test_a_link_expires(server: MusterServer, admin: httpx.Client, ann: str) -> None:
     token = admin.post(f"/api/v1/users/{ann}/password-link").json()["link"].split("token=")[1]
-    with database(server) as opened, opened.begin() as connection:
+    with server.database() as opened, opened.begin() as connection:
         connection.execute(update(links).values(expires=time.time() - 1))
     with server.http() as http:
         assert http.post("/api/v1/set-password", json={"token": token, "password": PASSWORD}).status_code == 404
@@ -269,7 +260,7 @@ def test_a_token_expires(server: MusterServer, ann: str) -> None:
     with server.http(server.token(ann)) as program:
         assert program.get("/api/v1/me").status_code == 200
         mine = program.get("/api/v1/tokens").json()["items"][0]["id"]
-        with database(server) as opened, opened.begin() as connection:
+        with server.database() as opened, opened.begin() as connection:
             connection.execute(update(tokens).where(tokens.c.id == mine).values(expires=time.time() - 1))
         assert program.get("/api/v1/me").status_code == 401
 
@@ -302,11 +293,11 @@ class OpenedStoreAccess:
         self._server = server
 
     def find_key(self, access_key: str) -> tuple[str, Principal] | None:
-        with database(self._server) as opened:
+        with self._server.database() as opened:
             return StoreAccess(opened, open_vault(self._server.data / "secrets.key")).find_key(access_key)
 
     def allowed(self, principal: Principal, bucket: str, action: str) -> bool:
-        with database(self._server) as opened:
+        with self._server.database() as opened:
             return StoreAccess(opened, open_vault(self._server.data / "secrets.key")).allowed(principal, bucket, action)
 
 
@@ -319,7 +310,7 @@ def test_an_access_key_ends_with_the_token_that_made_it(server: MusterServer, an
         assert (lasting["expires"], key["expires"]) == (None, made["token"]["expires"])
         found = OpenedStoreAccess(server)
         assert found.find_key(key["id"]) and found.find_key(lasting["id"])
-        with database(server) as opened, opened.begin() as connection:
+        with server.database() as opened, opened.begin() as connection:
             connection.execute(update(access_keys).where(access_keys.c.id == key["id"]).values(expires=time.time() - 1))
         assert found.find_key(key["id"]) is None and found.find_key(lasting["id"])
 
@@ -341,7 +332,7 @@ def test_buckets_are_their_owners_and_their_projects(server: MusterServer, admin
     number = next(NUMBERS)
     lab = admin.post("/api/v1/projects", json={"name": f"store{number}"}).json()["id"]
     me = admin.get(f"/api/v1/users/{ann}").json()["id"]
-    with database(server) as opened, opened.begin() as connection:
+    with server.database() as opened, opened.begin() as connection:
         for name, owner, project in ((f"own{number}", me, None), (f"lab{number}", None, lab)):
             connection.execute(buckets.insert().values(name=name, owner=owner, project=project, created=1.0))
     store = OpenedStoreAccess(server)

@@ -16,7 +16,6 @@ import httpx
 import pytest
 from fastapi.routing import APIRoute
 from sqlalchemy import insert, update
-from test_accounts import database
 
 from muster.launch.start import snapshot
 from muster.server.core import app
@@ -193,7 +192,8 @@ class Scene:
     """Who asks, by the token that is shown; each question is about new things of a new victim."""
 
     server: MusterServer
-    admin: httpx.Client
+    administrator: str  # a token
+    admin: httpx.Client  # with it
     credentials: dict[str, str | None]
     people: dict[str, str]  # names of those who get a role in the project
     empty: str = snapshot.digest_of([])  # the code of a job that has no files
@@ -232,7 +232,7 @@ class Scene:
         if "{test_id}" in template:
             return {"test_id": self.admin.post("/api/plans", json={"model": "bert"}).json()["test_id"]}
         owns = any(word in template for word in ("{token}", "{key}", "{code}", "{run}", "{upload_id}"))
-        victim = self.new_user(**({"password": PASSWORD} if owns else {}))
+        victim = self.new_user()
         if "{number}" in template:
             return {"number": str(self.new_result(victim))}
         if "{upload_id}" in template:
@@ -270,7 +270,7 @@ class Scene:
         """A bucket of the project's, as the store would record it."""
         name = f"bucket{next(NUMBERS)}"
         found = self.admin.get(f"/api/v1/projects/{project}").json()["id"]
-        with database(self.server) as opened, opened.begin() as connection:
+        with self.server.database() as opened, opened.begin() as connection:
             row = {"name": name, "owner": None, "project": found, "quota": None, "created": time.time()}
             connection.execute(insert(buckets).values(row))
         return name
@@ -287,9 +287,9 @@ class Scene:
         assert http.get(f"/api/v1/runs/{run}/wait", params={"seconds": 60}).json()["state"] == "succeeded"
         return run
 
-    def new_user(self, **fields: str) -> str:
+    def new_user(self) -> str:
         name = f"victim{next(NUMBERS)}"
-        assert self.admin.post("/api/v1/users", json={"name": name, **fields}).status_code == 201
+        self.server.make_user(self.administrator, name)
         return name
 
     def new_upload(self, victim: str) -> str:
@@ -300,7 +300,7 @@ class Scene:
         content = f"bundle {next(NUMBERS)}".encode()
         sha256 = hashlib.sha256(content).hexdigest()
         (self.server.data / "bundles" / f"{sha256}.tar.gz").write_bytes(content)
-        with database(self.server) as opened, opened.begin() as connection:
+        with self.server.database() as opened, opened.begin() as connection:
             user = users.get(connection, victim).id
             texts = dict.fromkeys(("model", "mode", "division", "scenario", "object_type", "name", "metric", "unit"), "x")
             row = {**texts, "better": "higher", "hardware": "", "signature": "none", "result": "{}", "passed": True}
@@ -333,9 +333,15 @@ def scene(administered: Administered) -> Iterator[Scene]:
         admin.patch(f"/api/v1/users/disabled-{number}", json={"disabled": True})
         expired, revoked = admin.get("/api/v1/tokens", params={"user": f"ended-{number}"}).json()["items"]
         admin.delete(f"/api/v1/tokens/{revoked['id']}")
-        with database(server) as opened, opened.begin() as connection:
+        with server.database() as opened, opened.begin() as connection:
             connection.execute(update(tokens).where(tokens.c.id == expired["id"]).values(expires=time.time() - 1))
-        yield Scene(server, admin, credentials, {role: name for role, name in people.items() if role != "stranger"})
+        yield Scene(
+            server,
+            administered.administrator,
+            admin,
+            credentials,
+            {role: name for role, name in people.items() if role != "stranger"},
+        )
 
 
 def routes(server: MusterServer) -> list[str]:
@@ -400,7 +406,7 @@ def test_a_session_without_its_token_changes_nothing_anywhere(scene: Scene) -> N
 @pytest.mark.long
 @pytest.mark.timeout(900)  # each asks all routes, about things that are made for the question
 def test_a_session_of_a_user_who_was_disabled_meanwhile_is_refused_everywhere(scene: Scene) -> None:
-    name = scene.new_user(password=PASSWORD)
+    name = scene.new_user()
     with scene.server.session(name) as http:
         assert scene.admin.patch(f"/api/v1/users/{name}", json={"disabled": True}).status_code == 200
         for route in ANSWERS:
@@ -469,7 +475,7 @@ def test_every_page_is_in_a_table() -> None:
 
 
 def test_every_page_answers_nobody_a_stranger_its_owner_and_a_disabled_user(scene: Scene) -> None:
-    server, names = scene.server, [scene.new_user(password=PASSWORD) for _ in range(3)]
+    server, names = scene.server, [scene.new_user() for _ in range(3)]
     project = scene.new_project(names[1])
     number = scene.new_result(names[1])
     with ExitStack() as stack:

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from run_client import run_client
 from sqlalchemy import update
-from test_accounts import database
 
 from conftest import until
 from muster.records.layout import RunDir
@@ -124,7 +123,7 @@ def test_projects_say_when_runs_are_warned_of_and_stopped() -> None:
 
 
 def set_limits(server: MusterServer, project: str, **settings: str) -> None:
-    with database(server) as opened, opened.begin() as connection:
+    with server.database() as opened, opened.begin() as connection:
         connection.execute(update(projects).where(projects.c.name == project).values(settings=settings))
 
 

@@ -22,7 +22,6 @@ import boto3
 import pytest
 from run_client import RunClient, any_client, run_client, tar
 from sqlalchemy import select
-from test_accounts import database
 
 from authority import certify
 from conftest import until
@@ -86,7 +85,7 @@ def test_secrets_cannot_be_tried_out_with_what_the_database_keeps(client: RunCli
     assert client.post(job, key="pin", code=code, secrets={"TOKEN": "1235"}).status_code == 409
     assert client.submit(job, key="pin", code=code, secrets=secret) == run
     client.wait(run)
-    with database(administered.server) as opened, opened.read() as connection:
+    with administered.server.database() as opened, opened.read() as connection:
         row = connection.execute(select(runs).where(runs.c.id == run)).mappings().one()
     known: dict[str, Any] = {"job": job, "sets": [], "file": "job.yaml", "code": code, "project": client.project, "pool": None}
     plain = json.dumps({**known, "secrets": secret}, sort_keys=True).encode()
@@ -204,7 +203,7 @@ def test_a_job_writes_to_the_servers_store_with_a_key_that_ends_with_it(client: 
     store.close()
     missing = client.post(f"command: cat\ninputs: {{data: 'obs://{bucket}/nothing'}}")
     assert (missing.status_code, [one["field"] for one in missing.json()["problems"]]) == (400, ["inputs.data"])
-    with database(administered.server) as opened, opened.read() as connection:
+    with administered.server.database() as opened, opened.read() as connection:
         kept = connection.execute(select(runs.c.access_key, runs.c.secrets_encrypted).where(runs.c.id == run)).one()
     assert tuple(kept) == (None, None)
 

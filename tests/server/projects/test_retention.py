@@ -15,7 +15,6 @@ import httpx
 import pytest
 from run_client import RunClient, any_client
 from sqlalchemy import update
-from test_accounts import database
 from test_queue_rows import inserted
 
 from conftest import Muster
@@ -130,7 +129,7 @@ def admin(administered: Administered) -> Iterator[httpx.Client]:
 
 
 def age(administered: Administered, run: str, days: float) -> None:
-    with database(administered.server) as opened, opened.begin() as connection:
+    with administered.server.database() as opened, opened.begin() as connection:
         connection.execute(update(runs).where(runs.c.id == run).values(ended=time.time() - days * DAY))
 
 

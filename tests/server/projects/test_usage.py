@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from sqlalchemy import insert
-from test_accounts import database
 
 from conftest import Muster
 from muster.client.profiles import Profile, Profiles
@@ -121,7 +120,7 @@ def test_the_command_prints_tables_csv_and_json(administered: Administered, must
         made = admin.post("/api/v1/projects", json={"name": project}).json()["id"]
         admin.put(f"/api/v1/projects/{project}/members/{name}", json={"role": "viewer"})
     now = time.time()
-    with database(server) as opened, opened.begin() as connection:
+    with server.database() as opened, opened.begin() as connection:
         row = {"run": "x", "pool": "gpus", "kind": "ascend", "devices": 4, "nodes": 1, "user": user, "project": made}
         connection.execute(insert(allocations).values(**row, started=now - 5 * HOUR, ended=now - 3 * HOUR))
     Profiles(home).save(Profile("default", server.url, name, server.token(name, "read")))

@@ -20,7 +20,6 @@ import httpx
 import pytest
 from run_client import RunClient, run_client
 from sqlalchemy import select, update
-from test_accounts import database
 
 from conftest import until
 from muster.addresses import Addresses
@@ -116,7 +115,7 @@ def listed(http: httpx.Client, project: str, webhook: str) -> list[dict[str, Any
 
 def make_due(hooked: Administered, webhook: str) -> None:
     """Lets the pause pass after which a delivery is tried again."""
-    with database(hooked.server) as opened, opened.begin() as connection:
+    with hooked.server.database() as opened, opened.begin() as connection:
         waiting = (deliveries.c.webhook == webhook, deliveries.c.due.is_not(None))
         connection.execute(update(deliveries).where(*waiting).values(due=time.time()))
 
@@ -165,7 +164,7 @@ def test_a_delivery_is_tried_again_with_the_same_id_and_given_up_in_the_end(
     receiver.statuses = [503]
     admin.post(f"/api/v1/projects/{client.project}/webhooks/{webhook}/test")
     until(lambda: listed(admin, client.project, webhook)[0]["tries"] == 1)
-    with database(hooked.server) as opened, opened.begin() as connection:
+    with hooked.server.database() as opened, opened.begin() as connection:
         waiting = (deliveries.c.webhook == webhook, deliveries.c.due.is_not(None))
         connection.execute(update(deliveries).where(*waiting).values(tries=7, due=time.time()))
     until(lambda: listed(admin, client.project, webhook)[0]["due"] is None)
@@ -178,7 +177,7 @@ def test_a_run_that_waits_for_long_is_told_once(
     webhook, _ = add(admin, client.project, receiver.url, ["waiting"])
     running = client.submit("command: sleep 1000\nname: first")
     run = client.submit(f"command: echo later\nafter: {{{running}: succeeded}}")
-    with database(hooked.server) as opened, opened.begin() as connection:
+    with hooked.server.database() as opened, opened.begin() as connection:
         connection.execute(update(runs).where(runs.c.id == run).values(waiting_since=time.time() - 7200))
     until(lambda: receiver.events(run) == ["waiting"], 60)
     admin.patch(f"/api/v1/projects/{client.project}", json={"settings": {"long_wait": "1m"}})
@@ -206,7 +205,7 @@ def test_a_run_that_goes_back_into_the_queue_is_told_as_preempted(
 def test_secrets_of_webhooks_are_shown_once_and_encrypted(hooked: Administered, client: RunClient, admin: httpx.Client) -> None:
     webhook, secret = add(admin, client.project, "https://hooks.example/x", ALL)
     assert secret not in admin.get(f"/api/v1/projects/{client.project}/webhooks").text
-    with database(hooked.server) as opened, opened.read() as connection:
+    with hooked.server.database() as opened, opened.read() as connection:
         kept = connection.scalar(select(webhooks.c.secret_encrypted).where(webhooks.c.id == webhook))
     assert secret.encode() not in bytes(kept or b"")
     assert secret not in admin.get("/api/v1/audit").text
