@@ -116,7 +116,7 @@ def until(condition: Callable[[], Any], limit: float = 30.0) -> Any:
 
 def _descriptors() -> dict[str, str]:
     found = {}
-    for name in os.listdir("/proc/self/fd"):
+    for name in {*os.listdir("/proc/self/fd")} - {*map(str, ForkedCommand.kept)}:
         try:
             found[name] = os.readlink(f"/proc/self/fd/{name}")
         except OSError:

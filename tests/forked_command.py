@@ -11,6 +11,7 @@ import gc
 import importlib
 import json
 import os
+import select
 import selectors
 import signal
 import socket
@@ -20,8 +21,10 @@ import threading
 import time
 import traceback
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from types import ModuleType
+from typing import BinaryIO, ClassVar
 
 from muster.cli import entry
 from muster.cli.main import COMMANDS
@@ -31,16 +34,25 @@ READ_AT_START = ("LANG", "LC_", "PYTHON")  # variables that Python itself reads 
 
 
 class ForkedCommand:
-    """The side of the tests: starts the process to fork from, and calls."""
+    """The side of the tests: starts the process to fork from, and calls.
 
-    def __init__(self) -> None:
+    `modules` are imported by that process beside those of all commands.
+    """
+
+    kept: ClassVar[set[int]] = set()  # descriptors that stay open longer than the test that came first
+
+    def __init__(self, *modules: str) -> None:
         self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._environment = dict(os.environ)
+        self.kept.add(self._socket.fileno())
+        self._environment = {name: value for name, value in os.environ.items() if not name.startswith("MUSTER_")}
         with other:
-            words = [sys.executable, __file__, str(other.fileno())]
-            self._server = subprocess.Popen(words, pass_fds=[other.fileno()], stdin=subprocess.DEVNULL)
+            words = [sys.executable, __file__, str(other.fileno()), *modules]
+            self._server = subprocess.Popen(
+                words, pass_fds=[other.fileno()], stdin=subprocess.DEVNULL, env=self._environment, cwd="/"
+            )
 
     def close(self) -> None:
+        self.kept.discard(self._socket.fileno())
         self._socket.close()
         self._server.wait()
 
@@ -54,9 +66,8 @@ class ForkedCommand:
         """Like subprocess.run with captured output."""
         pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]  # output, errors, exit status
         readers, writers = [reader for reader, _ in pipes], [writer for _, writer in pipes]
-        request = json.dumps({"words": words, "cwd": str(cwd), "environment": environment}).encode()
         try:
-            socket.send_fds(self._socket, [request], writers)
+            self._ask(words, cwd, environment, writers)
         finally:
             for writer in writers:
                 os.close(writer)
@@ -66,6 +77,53 @@ class ForkedCommand:
             raise subprocess.TimeoutExpired(words, timeout) from None
         code = os.waitstatus_to_exitcode(int(status.split()[1]))
         return subprocess.CompletedProcess(words, code, output.decode("utf-8", "replace"), errors.decode("utf-8", "replace"))
+
+    def start(self, words: list[str], cwd: Path, environment: dict[str, str], errors: int) -> ForkedProcess:
+        """Like subprocess.Popen with a pipe for the output."""
+        (output, told), (report, reported) = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
+        try:
+            self._ask(words, cwd, environment, [told, errors, reported])
+        finally:
+            os.close(told)
+            os.close(reported)
+        return ForkedProcess(open(output, "rb"), open(report, "rb", buffering=0))
+
+    def _ask(self, words: list[str], cwd: Path, environment: dict[str, str], descriptors: list[int]) -> None:
+        """Has a command started with descriptors for its output, its errors, and its process id and status."""
+        request = json.dumps({"words": words, "cwd": str(cwd), "environment": environment}).encode()
+        socket.send_fds(self._socket, [request], descriptors)
+
+
+class ForkedProcess:
+    """What tests use of subprocess.Popen."""
+
+    def __init__(self, stdout: BinaryIO, report: FileIO) -> None:
+        self.stdout = stdout
+        self.returncode: int | None = None
+        self._report = report
+        told = report.read(32).split()
+        self.pid = int(told[0])
+        self._status = b"".join(told[1:])  # of a process that ended at once
+
+    def poll(self) -> int | None:
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            if not self._status and not select.select([self._report], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
+            self.returncode = os.waitstatus_to_exitcode(int(self._status or self._report.read(32)))
+            self._report.close()
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
 
 
 def _read_at_start(environment: dict[str, str]) -> dict[str, str]:
@@ -164,8 +222,8 @@ def be_command(request: dict[str, object], output: int, errors: int, foreign: li
 
 
 if __name__ == "__main__":
-    for name in COMMANDS:
-        importlib.import_module(f"muster.cli.{name.replace('-', '_')}_command")
+    for module in [f"muster.cli.{name.replace('-', '_')}_command" for name in COMMANDS] + sys.argv[2:]:
+        importlib.import_module(module)
     gc.collect()
     gc.freeze()  # what is shared with the forked processes stays so
     with socket.socket(fileno=int(sys.argv[1])) as connection:

@@ -84,7 +84,7 @@ def test_what_a_session_changes_comes_with_its_own_token(server: MusterServer, a
         assert tokens == [client.headers.pop("X-CSRF-Token") for client in (http, other)]
         assert csrf_of(http.get("/account").text) == tokens[0] != tokens[1]
         for wrong in (None, "", tokens[1], tokens[0][:-1], tokens[0].upper(), "\xff"):
-            headers = {} if wrong is None else {"X-CSRF-Token": wrong.encode("latin-1")}
+            headers = [] if wrong is None else [(b"X-CSRF-Token", wrong.encode("latin-1"))]
             answer = http.post("/api/v1/tokens", json={"name": "x"}, headers=headers)
             assert (answer.status_code, "reload the page" in answer.json()["reason"]) == (403, True)
         assert http.post("/api/v1/tokens", json={"name": "x"}, headers={"X-CSRF-Token": tokens[0]}).status_code == 201
@@ -391,7 +391,8 @@ def test_every_change_is_in_the_audit_log_without_secrets(server: MusterServer, 
     admin.patch(f"/api/v1/projects/{name}", json={"defaults": {"nodes": 2}})
     admin.put(f"/api/v1/projects/{name}/members/{ann}", json={"role": "viewer"})
     admin.put(f"/api/v1/projects/{name}/members/{ann}", json={"role": "member"})
-    token = server.token(ann)
+    with server.session(ann) as http:
+        token = http.post("/api/v1/tokens", json={"name": "mine"}).json()["secret"]
     entries = admin.get("/api/v1/audit", params={"limit": 500}).json()["items"]
     (changed,) = [entry for entry in entries if (entry["what"], entry["target"]) == ("project.change", name)]
     assert (changed["who"], changed["address"]) == ("admin", "127.0.0.1")

@@ -8,6 +8,7 @@ import signal
 import socket
 import sqlite3
 import stat
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -113,13 +114,18 @@ def test_a_signal_ends_a_server_whose_database_does_not_answer(
 ) -> None:
     server = serve_muster("--database", postgres_url)
     name = postgres_url.split("/")[3].split("?")[0]
-    backends = [int(str(pid)) for (pid,) in postgres.execute(f"SELECT pid FROM pg_stat_activity WHERE datname = '{name}'")]
+    backends: set[int] = set()
     try:
         if how == "stopped":
             postgres.stop()
-        else:
-            for pid in backends:
+        quiet = time.monotonic()
+        while how == "hangs" and time.monotonic() < quiet + 3:  # until each thread of the server has asked one that hangs
+            found = postgres.execute(f"SELECT pid FROM pg_stat_activity WHERE datname = '{name}'")
+            for pid in {int(str(pid)) for (pid,) in found} - backends:
                 os.kill(pid, signal.SIGSTOP)
+                backends.add(pid)
+                quiet = time.monotonic()
+            time.sleep(0.1)
         assert server.kill(signal.SIGTERM) == 0
     finally:
         if how == "stopped":
