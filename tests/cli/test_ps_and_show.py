@@ -85,7 +85,7 @@ def test_states_pick_runs(muster: Muster, write_job: WriteJob) -> None:
 
 @pytest.mark.long
 def test_of_thousands_of_runs_only_those_shown_are_read(muster: Muster, home: Path, template: dict[str, Any]) -> None:
-    ids = record_runs(home, template, 5000)
+    ids = record_runs(home, template, 2000)
     for run_id in ids[:-25]:
         replace_by_pipe(home / "runs" / run_id / "final.json")
     done = muster("ps")
@@ -97,13 +97,13 @@ def test_of_thousands_of_runs_only_those_shown_are_read(muster: Muster, home: Pa
 def test_states_of_thousands_of_runs_are_read_from_their_final_records_alone(
     muster: Muster, home: Path, template: dict[str, Any]
 ) -> None:
-    ids = record_runs(home, template, 5000)
+    ids = record_runs(home, template, 2000)
     for run_id in ids:
         for name in ("job.json", "run.json"):
             replace_by_pipe(home / "runs" / run_id / name)
     failed = json.loads(muster("ps", "--state", "failed", "--json").stdout)
     assert [view["run"] for view in failed] == ids[::-1][9::10]
-    assert len(muster("ps", "--all").stdout.splitlines()) == 5001
+    assert len(muster("ps", "--all").stdout.splitlines()) == 2001
 
 
 def test_what_is_not_a_run_is_passed_over(muster: Muster, home: Path, write_job: WriteJob) -> None:

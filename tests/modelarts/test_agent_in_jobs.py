@@ -153,10 +153,16 @@ def test_a_run_goes_on_without_its_submitter_which_another_one_takes_over(
     run, programs = started(muster, write(tmp_path, WAITS, compat=None, nodes=2), gate)
     until(lambda: shown(muster, run)["state"] == "running")
     until(lambda: muster("logs", run, "--rank", "1").stdout == "before\n")
+
+    def noted() -> dict[str, Any]:
+        """How far the record was read, as the supervisor has written it down for its successor."""
+        found: dict[str, Any] = json.loads((home / "runs" / run / "modelarts.json").read_text())["jobs"]["1"]["record"]
+        return found
+
+    until(lambda: {name for _, _, name, _ in noted()["logs"]} >= {"logs/rank-0.log", "logs/rank-1.log"})
+    assert noted()["taken"] > 0
     os.kill(int(json.loads((home / "runs" / run / "run.json").read_text())["handle"].split(":")[0]), signal.SIGKILL)
     until(lambda: shown(muster, run)["state"] == "pending")
-    noted = json.loads((home / "runs" / run / "modelarts.json").read_text())["jobs"]["1"]["record"]
-    assert noted["taken"] > 0 and {name for _, _, name, _ in noted["logs"]} >= {"logs/rank-0.log", "logs/rank-1.log"}
     assert muster("reconcile", run).returncode == 0
     for program in programs:
         program.sendall(b".")
