@@ -19,9 +19,7 @@ from muster.tester.errors import Denied
 NO_LOGIN = "this needs a login; run `muster login`, or send a token as `Authorization: Bearer mst_...`"
 BAD_TOKEN = "this token is not known, was revoked or has expired; make another, or run `muster login` again"
 OTHER_SITE = "this request came from a page of another site; open this server's own page, or use a token"
-OTHER_SESSION = (
-    "this change came without the `X-CSRF-Token` of the session; reload the page, which may be of an earlier login, or use a token"
-)
+OTHER_SESSION = "this change lacks the `X-CSRF-Token` of its session; reload the page, or use a token"
 CSRF_HEADER = "x-csrf-token"
 SAFE = ("GET", "HEAD", "OPTIONS")
 
