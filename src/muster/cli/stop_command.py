@@ -7,6 +7,7 @@ import click
 from muster.cli import output, places
 from muster.cli.options import as_json, run_argument
 from muster.launch.any_run import AnyRun
+from muster.records.derive import HELD
 from muster.records.text.units import duration
 
 
@@ -35,7 +36,10 @@ def command(run: str, now: bool, server: str | None, json: bool) -> None:
 
 def _what_follows(run: AnyRun) -> str:
     """Describes how a run that is asked to stop will end."""
-    if run.peek().phase == "queued":
+    phase = run.peek().phase
+    if phase == "queued":
         return "it still waits, and is taken out of the queue"
+    if phase == HELD:
+        return "its ranks have ended, and its nodes are kept no longer"
     then = ", then its outputs are uploaded" if run.job.outputs or run.job.log_url else ""
     return f"its ranks have {duration(run.job.grace)} to end{then}"
