@@ -101,6 +101,7 @@ class ForkedProcess:
         self.stdout = stdout
         self.returncode: int | None = None
         self._report = report
+        ForkedCommand.kept.add(report.fileno())
         told = report.read(32).split()
         self.pid = int(told[0])
         self._status = b"".join(told[1:])  # of a process that ended at once
@@ -115,6 +116,7 @@ class ForkedProcess:
             if not self._status and not select.select([self._report], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
             self.returncode = os.waitstatus_to_exitcode(int(self._status or self._report.read(32)))
+            ForkedCommand.kept.discard(self._report.fileno())
             self._report.close()
         return self.returncode
 
