@@ -100,6 +100,7 @@ class ForkedProcess:
     def __init__(self, stdout: BinaryIO, report: FileIO) -> None:
         self.stdout = stdout
         self.returncode: int | None = None
+        self._lock = threading.Lock()
         self._report = report
         ForkedCommand.kept.add(report.fileno())
         told = report.read(32).split()
@@ -112,12 +113,13 @@ class ForkedProcess:
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        if self.returncode is None:
-            if not self._status and not select.select([self._report], [], [], timeout)[0]:
-                raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
-            self.returncode = os.waitstatus_to_exitcode(int(self._status or self._report.read(32)))
-            ForkedCommand.kept.discard(self._report.fileno())
-            self._report.close()
+        with self._lock:  # a test may kill it in a thread
+            if self.returncode is None:
+                if not self._status and not select.select([self._report], [], [], timeout)[0]:
+                    raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
+                self.returncode = os.waitstatus_to_exitcode(int(self._status or self._report.read(32)))
+                ForkedCommand.kept.discard(self._report.fileno())
+                self._report.close()
         return self.returncode
 
     def send_signal(self, number: int) -> None:

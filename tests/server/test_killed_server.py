@@ -20,6 +20,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -210,9 +211,11 @@ def _try(seed: int, serve_muster: ServeMuster, postgres: PostgresServer | None) 
         with run_client(server, server.make_administrator()) as client:
             assert client.send_code() == EMPTY
             trial = Trial(random.Random(seed), client)
+            killers: list[threading.Timer] = []
             for number, kind in enumerate(trial.kinds()):
-                _do(trial, trial.step(kind, number), server, postgres)
-            time.sleep(0.5)
+                _do(trial, trial.step(kind, number), server, postgres, killers)
+            for killer in killers:
+                killer.join()
             _start_if_gone(server)
             trial.check(server)
     except BaseException as error:
@@ -222,12 +225,14 @@ def _try(seed: int, serve_muster: ServeMuster, postgres: PostgresServer | None) 
         server.kill()
 
 
-def _do(trial: Trial, step: Step, server: MusterServer, postgres: PostgresServer | None) -> None:
+def _do(
+    trial: Trial, step: Step, server: MusterServer, postgres: PostgresServer | None, killers: list[threading.Timer]
+) -> None:
     """Has a step done, again and again until it is acknowledged, while the server is killed and PostgreSQL goes away."""
     for _ in range(40):
         if trial.chance.random() < 0.4:
-            assert server.process is not None
-            threading.Timer(trial.chance.uniform(0, 0.4), server.process.kill).start()
+            killers.append(threading.Timer(trial.chance.uniform(0, 0.4), _kill, [server.process]))
+            killers[-1].start()
         elif postgres and trial.chance.random() < 0.2:
             postgres.stop()
             try:
@@ -245,6 +250,12 @@ def _do(trial: Trial, step: Step, server: MusterServer, postgres: PostgresServer
         finally:
             _start_if_gone(server)
     raise AssertionError("the server never acknowledged it")
+
+
+def _kill(process: Any) -> None:
+    """Kills a process and waits until it is gone."""
+    process.kill()
+    process.wait(60)
 
 
 Step = Callable[[], bool]  # true once it was acknowledged; it may be done again

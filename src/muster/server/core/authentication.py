@@ -60,14 +60,30 @@ def check_csrf_token(request: Request, context: ServerContext, given: str) -> No
         raise Denied(403, OTHER_SESSION)
 
 
+def _check_change(request: Request, context: ServerContext) -> None:
+    if request.method not in SAFE:
+        check_own_site(request, context)
+        check_csrf_token(request, context, request.headers.get(CSRF_HEADER, ""))
+
+
 def caller(request: Request, context: Context, given: Bearer) -> Caller:
     """Returns who sends a request; raises Denied where nobody is known."""
+    return _authenticated(request, context, given, _check_change)
+
+
+def web_socket_caller(request: Request, context: ServerContext, given: Bearer) -> Caller:
+    """Returns who opens a WebSocket. Pages can send no token along, but browsers say in any case whose page it is."""
+    return _authenticated(request, context, given, check_own_site)
+
+
+def _authenticated(
+    request: Request, context: ServerContext, given: Bearer, check_session: Callable[[Request, ServerContext], None]
+) -> Caller:
     note: Callable[[Connection], None] | None
     with context.database.read() as connection:
         found, note = by_token(connection, given) if given is not None else _by_session(connection, request, context)
-    if found.session is not None and request.method not in SAFE:
-        check_own_site(request, context)
-        check_csrf_token(request, context, request.headers.get(CSRF_HEADER, ""))
+    if found.session is not None:
+        check_session(request, context)
     if note is not None and context.ownership.answers:
         with context.database.begin() as connection:
             note(connection)

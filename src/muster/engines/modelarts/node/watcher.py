@@ -287,14 +287,11 @@ class Watcher(threading.Thread):
             if error.code != NO_JOB:
                 raise Leave(f"ModelArts does not show the job: {error}") from None
             found = Shown(LOST, "it was deleted in ModelArts", "it was deleted in ModelArts")
+        if found.state != QUEUED and not self.hosts:  # before it is shown to run: then it is noted where
+            with suppress(ServiceError):
+                self.hosts = self._jobs.hosts(job)
         before, self.shown = self.shown, found
-        if found.state == QUEUED:
-            self._say(f"in the queue of ModelArts: {self._waits(job, found)}")
-        else:
-            self._say("")
-            if not self.hosts:
-                with suppress(ServiceError):
-                    self.hosts = self._jobs.hosts(job)
+        self._say(f"in the queue of ModelArts: {self._waits(job, found)}" if found.state == QUEUED else "")
         if before is None or before.state != found.state:
             self._tell()
 

@@ -17,7 +17,7 @@ from muster.launch.names import RunNotFound
 from muster.launch.run import Run
 from muster.server.core.access import Caller, Owned, demand
 from muster.server.core.api.models import PREFIX
-from muster.server.core.authentication import caller as authenticated
+from muster.server.core.authentication import web_socket_caller
 from muster.server.core.context import ServerContext
 from muster.server.runs import rows
 from muster.server.runs.api.endpoints import need_running, note_entry
@@ -38,7 +38,7 @@ MOST_SIZE = 2000
 
 
 class Entering:
-    """Who opens a WebSocket at a run: checked as a request that changes something, and again while it is open."""
+    """Who opens a WebSocket at a run: checked as one who changes something, and again while it is open."""
 
     def __init__(self, websocket: WebSocket) -> None:
         self._websocket = websocket
@@ -57,11 +57,11 @@ class Entering:
         return caller, row
 
     def _caller(self) -> Caller:
-        scope = dict(self._websocket.scope, type="http", method="POST")
+        scope = dict(self._websocket.scope, type="http", method="GET")
         scope["scheme"] = "https" if self._websocket.url.scheme == "wss" else "http"
         kind, _, token = self._websocket.headers.get("authorization", "").partition(" ")
         given = HTTPAuthorizationCredentials(scheme=kind, credentials=token) if kind.lower() == "bearer" else None
-        return authenticated(Request(scope), self.context, given)
+        return web_socket_caller(Request(scope), self.context, given)
 
     async def refuse(self, reason: str) -> None:
         """Closes the WebSocket, with the reason: browsers show no page for one that was not accepted."""
