@@ -109,7 +109,7 @@ def serve(settings: Settings, listening: Callable[[Listening], None]) -> None:
         results = stack.enter_context(opened(layout, database, settings.limits, settings.signers))
         keeper = Keeper(platform)
         server = slow_clients.Server(_configuration(settings, context, platform, results, keeper))
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises it again once it has stopped
+        signal.signal(signal.SIGTERM, server.stop)  # until uvicorn looks for it, and again once it has stopped
         most_buckets = config.load(str(layout.folder)).buckets.per_user
         store = _store(layout, StoreAccess(database, vault, platform.temporary, most_buckets), store_url or url)
         with (

@@ -1,7 +1,6 @@
 """Runs `muster tester serve`: the results section of the server alone, in a data directory of its own."""
 
 import signal
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -64,7 +63,7 @@ def serve(settings: Settings, listening: Callable[[str], None]) -> None:
         with opened(layout, database, settings.limits, settings.signers, tester=True, anyone=anyone) as results:
             files = uvicorn_settings(settings.cert, settings.key)
             server = slow_clients.Server(uvicorn.Config(app.make(context, results), log_level="warning", **files))
-            signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises it again once it has stopped
+            signal.signal(signal.SIGTERM, server.stop)  # until uvicorn looks for it, and again once it has stopped
             with watched(ownership, server):
                 listener.listen(MAX_CONNECTIONS)
                 listening(url)

@@ -21,6 +21,10 @@ class Server(uvicorn.Server):
         self.on_stop: Callable[[], None] = lambda: None  # called when it begins to end
         self._waiting: dict[H11Protocol, tuple[object, float]] = {}  # the last request of each connection, and since when
 
+    def stop(self, *_: object) -> None:
+        """Has it end as soon as it serves. An exception out of a signal could leave a lock held that threads wait for."""
+        self.should_exit = True
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.on_stop()
         await super().shutdown(sockets)
