@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections import deque
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -85,11 +86,17 @@ class ServedProgram:
         return self.folder / "stderr"
 
 
+_given: deque[int] = deque(maxlen=100)  # ports of which some may not have been taken yet
+
+
 def unused_port() -> int:
     """A port that stays free while its server is restarted: the kernel, jobs and other workers take none of these."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 16
     while True:
         port = random.randrange(12000 + 500 * worker, 12500 + 500 * worker)
+        if port in _given:
+            continue
+        _given.append(port)
         with socket.socket() as trial:
             try:
                 trial.bind(("0.0.0.0", port))
