@@ -72,7 +72,11 @@ class ServedProgram:
     def wait(self) -> int:
         """Waits for its end and returns the exit code."""
         assert self.process and self.process.stdout
-        code = self.process.wait(60)
+        try:
+            code = self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
         self.process.stdout.close()
         self.process = None
         return code
