@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPBearer
 from fastapi.security.http import HTTPAuthorizationCredentials
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from muster.server.core.access import Caller, Principal
 from muster.server.core.accounts import projects, sessions, tokens
@@ -102,9 +102,12 @@ async def asking_again(request: Request, context: Context, given: Bearer) -> Cal
 AskingAgain = Annotated[Callable[[], Principal], Depends(asking_again)]
 
 
+_USER = select(users.c.name, users.c.role).where(users.c.id == bindparam("user"))
+
+
 def principal(connection: Connection, user_id: str, scope: str, expires: float | None, session: str | None) -> Principal:
     """Returns what a user may do with a credential."""
-    row = connection.execute(select(users.c.name, users.c.role).where(users.c.id == user_id)).one()
+    row = connection.execute(_USER, {"user": user_id}).one()
     return Principal(user_id, row.name, row.role, scope, projects.roles(connection, user_id), expires, session)
 
 

@@ -99,6 +99,7 @@ def of(row: Any) -> Row:
 # Each submission executes these: SQLAlchemy compiles a statement once that is made once, and given its values as parameters.
 _INSERT = insert(runs)
 _GET = _selected().where(runs.c.id == bindparam("run"))
+_BY_KEY = select(runs.c.id, runs.c.key_digest).where(runs.c.user == bindparam("user"), runs.c.key == bindparam("key"))
 
 
 def find(connection: Connection, principal: Principal, name: str) -> Row:
@@ -142,13 +143,8 @@ def since(connection: Connection, principal: Principal, changed: int, most: int)
 
 def by_key(connection: Connection, user_id: str, key: str) -> tuple[Row, str | None] | None:
     """Returns the run that a user submitted with a key, and the digest of that submission, if it is known."""
-    wanted = _selected().add_columns(runs.c.key_digest).where(runs.c.user == user_id, runs.c.key == key)
-    found = connection.execute(wanted).mappings().first()
-    if found is None:
-        return None
-    fields = dict(found)
-    digest = fields.pop("key_digest")
-    return of(fields), digest
+    found = connection.execute(_BY_KEY, {"user": user_id, "key": key}).first()
+    return (get(connection, found.id), found.key_digest) if found else None
 
 
 def secrets_of(connection: Connection, run_id: str) -> bytes | None:

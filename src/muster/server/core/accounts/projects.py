@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, insert, or_, select, update
+from sqlalchemy import Connection, Select, bindparam, delete, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from muster.server.core import audit
@@ -125,10 +125,12 @@ def remove_member(connection: Connection, caller: Caller, project: Project, user
     audit.record(connection, caller, "member.remove", f"{project.name}/{user.name}", before={"role": before})
 
 
+_ROLES = select(members.c.project, members.c.role).where(members.c.user == bindparam("user"))
+
+
 def roles(connection: Connection, user_id: str) -> dict[str, str]:
     """The user's role in each project, by id."""
-    rows = connection.execute(select(members.c.project, members.c.role).where(members.c.user == user_id))
-    return {row.project: row.role for row in rows}
+    return {row.project: row.role for row in connection.execute(_ROLES, {"user": user_id})}
 
 
 def _taken(name: str) -> Denied:

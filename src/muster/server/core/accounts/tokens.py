@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, func, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, func, insert, select, update
 
 from muster.server.core import audit
 from muster.server.core.access import Caller
@@ -67,16 +67,21 @@ def revoke(connection: Connection, caller: Caller, token: Token) -> None:
         audit.record(connection, caller, "token.revoke", token.id, before={"name": token.name, "user": token.user})
 
 
-def find(connection: Connection, secret: str) -> Token | None:
-    """Returns the valid token with this secret, unless its user is disabled."""
-    now = time.time()
-    valid = (
-        tokens.c.hash == hashed(secret),
+_VALID = (  # asked by each request: SQLAlchemy compiles a statement once that is made once
+    select(*(tokens.c[name] for name in SHOWN))
+    .join(users)
+    .where(
+        tokens.c.hash == bindparam("secret_hash"),
         tokens.c.revoked.is_(None),
-        tokens.c.expires.is_(None) | (tokens.c.expires > now),
+        tokens.c.expires.is_(None) | (tokens.c.expires > bindparam("now")),
         users.c.disabled.is_(False),
     )
-    row = connection.execute(select(*(tokens.c[name] for name in SHOWN)).join(users).where(*valid)).mappings().first()
+)
+
+
+def find(connection: Connection, secret: str) -> Token | None:
+    """Returns the valid token with this secret, unless its user is disabled."""
+    row = connection.execute(_VALID, {"secret_hash": hashed(secret), "now": time.time()}).mappings().first()
     return Token(**row) if row else None
 
 
