@@ -64,6 +64,8 @@ def waiting(platform: Platform, principal: Principal, pool: str | None, offset: 
         seen = line.visible(partial(sees, platform, principal))
         found += seen[offset : offset + count - len(found)]
         offset = max(0, offset - len(seen))
+        if len(found) == count:
+            break
     return found
 
 
